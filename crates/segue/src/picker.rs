@@ -21,9 +21,7 @@ use jiff::Timestamp;
 
 use crate::error::{CliError, ExitKind};
 use crate::terminal::{eprint_line, strip_control_chars};
-pub(crate) use data_source::{
-    ChoiceAction, DataSource, PickerChoice, PickerOptions, ProjectFilter, RowOrder,
-};
+pub(crate) use data_source::{ChoiceAction, DataSource, PickerChoice};
 pub(crate) use local_source::{LocalSource, row_ref};
 use screen::Screen;
 pub(crate) use screen::is_terminal_supported;
@@ -37,15 +35,16 @@ const REDRAW_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Lets the user choose a conversation. `None` if the user leaves without a choice.
 ///
-/// Calls `open` on each thread that needs a data source. The terminal is restored on return.
+/// A conversation can be handed to one of `agents`. Calls `open` on each thread that needs a data source. The terminal is restored on return.
 pub(crate) fn run<S: DataSource>(
     open: impl Fn() -> Result<S, String> + Send + Sync + 'static,
-    options: PickerOptions,
+    agents: Vec<String>,
+    use_colour: bool,
 ) -> Result<Option<PickerChoice>, CliError> {
     let terminal_error =
         |error: io::Error| CliError::failed("cannot use the terminal").with_cause(&error);
     let mut workers = Workers::start(open).map_err(terminal_error)?;
-    let mut state = PickerState::new(options, Timestamp::now());
+    let mut state = PickerState::new(agents, use_colour, Timestamp::now());
     let outcome =
         Screen::open().and_then(|mut screen| run_event_loop(&mut screen, &mut workers, &mut state));
     // The terminal is restored, so messages are visible and the user can interrupt the wait.
@@ -59,13 +58,10 @@ pub(crate) fn run<S: DataSource>(
     match outcome.map_err(terminal_error)? {
         PickerEnd::Cancelled => Ok(None),
         PickerEnd::Chosen(choice) => Ok(Some(*choice)),
-        PickerEnd::Interrupted => Err(CliError {
-            retry_at: None,
-            subject: Box::default(),
-            kind: ExitKind::Interrupted,
-            message: "interrupted; no session was chosen".to_owned(),
-            hints: Vec::new(),
-        }),
+        PickerEnd::Interrupted => Err(CliError::new(
+            ExitKind::Interrupted,
+            "interrupted; no session was chosen",
+        )),
     }
 }
 
@@ -106,17 +102,14 @@ fn run_event_loop(
         } else {
             first_frame_delay
         };
-        let wakeup = screen.wait(workers.answers_fd(), timeout)?;
-        if wakeup.should_end {
+        let Some(keys) = screen.wait(workers.answers_fd(), timeout)? else {
             return Ok(PickerEnd::Interrupted);
-        }
-        let answers = workers.take_answers();
-        let answer_events = answers.into_iter().map(PickerEvent::Answer);
-        for event in answer_events.chain(wakeup.keys.into_iter().map(PickerEvent::Key)) {
-            let action = match event {
-                PickerEvent::Answer(answer) => state.handle_answer(answer),
-                PickerEvent::Key(key) => state.handle_key(key),
-            };
+        };
+        let answers = workers.take_answers().into_iter();
+        let mut actions: Vec<PickerAction> =
+            answers.map(|answer| state.handle_answer(answer)).collect();
+        actions.extend(keys.into_iter().map(|key| state.handle_key(key)));
+        for action in actions {
             match action {
                 PickerAction::Continue => {}
                 PickerAction::Exit => return Ok(PickerEnd::Cancelled),
@@ -130,11 +123,6 @@ fn run_event_loop(
             }
         }
     }
-}
-
-enum PickerEvent {
-    Answer(state::WorkerAnswer),
-    Key(keys::PickerKey),
 }
 
 #[cfg(test)]

@@ -11,10 +11,8 @@ use crate::cli::{SessionCommand, SessionRefArgs, ShowArgs};
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::logging;
-use crate::picker::{
-    self, ChoiceAction, LocalSource, PickerChoice, PickerOptions, ProjectFilter, RowOrder, row_ref,
-};
-use crate::terminal::{Style, eprint_line, to_single_line};
+use crate::picker::{self, ChoiceAction, LocalSource, PickerChoice, row_ref};
+use crate::terminal::{Style, eprint_note, to_single_line};
 
 /// Returns `true` if the terminal can show the picker.
 pub(crate) fn is_possible() -> bool {
@@ -24,42 +22,27 @@ pub(crate) fn is_possible() -> bool {
 pub(crate) async fn run() -> Result<ExitCode, CliError> {
     let app = App::open_lenient()?;
     let agents = app.engine.agents().providers().map(ToString::to_string);
-    let options = PickerOptions {
-        project_filter: ProjectFilter::All,
-        order: RowOrder::Newest,
-        search_text: String::new(),
-        agents: agents.collect(),
-        use_colour: Style::stdout().has_colour(),
-    };
+    let (agents, use_colour) = (agents.collect(), Style::stdout().has_colour());
     drop(app);
-    let Some(PickerChoice { row, action: next }) = picker::run(LocalSource::open, options)? else {
+    let choice = picker::run(LocalSource::open, agents, use_colour)?;
+    let Some(PickerChoice { row, action: next }) = choice else {
         return Ok(ExitCode::SUCCESS);
     };
     let id = row_ref(&row)?;
     match next {
         ChoiceAction::Resume => {
             let reason = session::resume_in_native_program(&id).await?;
-            let prefix = Style::stderr().yellow("segue:");
-            eprint_line(&format!(
-                "{prefix} resuming in segue: {}",
-                to_single_line(&reason)
-            ));
+            eprint_note(&format!("resuming in segue: {}", to_single_line(&reason)));
             Err(exec_repl(&row.id, None))
         }
         ChoiceAction::Show => {
-            let session_args = SessionRefArgs { id, json: false };
-            let show_args = ShowArgs {
-                session: session_args,
+            let command = SessionCommand::Show(ShowArgs {
+                session: SessionRefArgs { id, json: false },
                 last: None,
                 turn: None,
                 full: false,
-            };
-            session::run_command(
-                &App::open_lenient()?,
-                Frontend::Shell,
-                SessionCommand::Show(show_args),
-            )
-            .await?;
+            });
+            session::run_command(&App::open_lenient()?, Frontend::Shell, command).await?;
             Ok(ExitCode::SUCCESS)
         }
         ChoiceAction::Handoff(agent) => {
@@ -68,7 +51,7 @@ pub(crate) async fn run() -> Result<ExitCode, CliError> {
             let app = App::open_lenient()?;
             let (session, message) =
                 session::hand_off_session(&app, &id, &agent, Frontend::Shell).await?;
-            eprint_line(&format!("{} {message}", Style::stderr().yellow("segue:")));
+            eprint_note(&message);
             drop(app);
             Err(exec_repl(session.id.as_str(), Some(&agent)))
         }

@@ -40,16 +40,18 @@ pub(crate) struct RowQuery {
     pub(super) data_version: u64,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum ProjectFilter {
     /// The current project only.
     Current,
+    #[default]
     All,
 }
 
 /// Order of search results. Without a search, the newest are always first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum RowOrder {
+    #[default]
     Newest,
     Best,
 }
@@ -99,6 +101,14 @@ pub(crate) struct PickerRow {
     pub(crate) snippet: Option<HighlightedText>,
 }
 
+impl PickerRow {
+    /// Returns the feature and the tags as the user types them.
+    pub(super) fn labels(&self) -> impl Iterator<Item = String> {
+        let feature = self.feature.iter().map(|feature| format!("@{feature}"));
+        feature.chain(self.tags.iter().map(|tag| format!("#{tag}")))
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RowStatus {
     /// Ready to be resumed.
@@ -125,8 +135,6 @@ pub(crate) struct TextSpan {
 pub(crate) struct RowPreview {
     /// Details that do not fit into a row, one line each: directory, model, tokens.
     pub(crate) details: Vec<String>,
-    /// Snippet with the matches, longer than that of the row.
-    pub(crate) snippet: Option<HighlightedText>,
     /// Last turns, newest first.
     pub(crate) last_turns: Vec<PreviewTurn>,
 }
@@ -197,18 +205,6 @@ pub(crate) enum ChoiceAction {
     Show,
     /// Resumes the conversation with this agent.
     Handoff(String),
-}
-
-/// Initial options of the picker.
-#[derive(Debug, Clone)]
-pub(crate) struct PickerOptions {
-    pub(crate) project_filter: ProjectFilter,
-    pub(crate) order: RowOrder,
-    /// Initial text of the search line.
-    pub(crate) search_text: String,
-    /// Agents that a conversation can be handed to.
-    pub(crate) agents: Vec<String>,
-    pub(crate) use_colour: bool,
 }
 
 #[cfg(test)]

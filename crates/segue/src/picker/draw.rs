@@ -13,7 +13,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use segue_core::number_format::format_count;
 
-use super::data_source::{ProjectFilter, RowOrder, RowTotal};
+use super::data_source::{HighlightedText, ProjectFilter, RowOrder, RowTotal};
 use super::layout::PickerLayout;
 use super::state::{PickerMessage, PickerMode, PickerState};
 use crate::terminal::{format_plural, text};
@@ -71,6 +71,17 @@ fn draw_line(frame: &mut Frame<'_>, area: Rect, line: &Line<'_>) {
     }
 }
 
+/// Cuts a snippet to a width. Its matches are bold.
+fn snippet_spans(snippet: &HighlightedText, width: usize, style: Style) -> Vec<Span<'static>> {
+    let mut remaining = width;
+    let spans = snippet.iter().map(|span| {
+        let content = text::truncate(&text::to_plain_line(&span.text), remaining);
+        remaining -= text::display_width(&content);
+        Span::styled(content, if span.is_match { BOLD_STYLE } else { style })
+    });
+    spans.collect()
+}
+
 /// Adds a colour to a style if colours are enabled.
 fn with_colour(state: &PickerState, style: Style, colour: Color) -> Style {
     if state.use_colour {
@@ -118,10 +129,8 @@ fn info_line(state: &PickerState, width: usize) -> Line<'static> {
     let room = width - text::display_width(&left_text);
     let right_text = match &state.progress {
         Some(progress) if room >= 16 => {
-            format!(
-                " {} ──",
-                text::truncate(&text::to_plain_line(progress), room - 6)
-            )
+            let progress = text::truncate(&text::to_plain_line(progress), room - 6);
+            format!(" {progress} ──")
         }
         _ => String::new(),
     };
@@ -147,17 +156,14 @@ fn draw_rule(frame: &mut Frame<'_>, area: Rect) {
 /// Returns the last line: a message if there is one, else the keys, most useful first.
 fn footer_line(state: &PickerState, width: usize) -> Line<'static> {
     match state.message() {
-        Some(PickerMessage::Info(message)) => Line::styled(
-            text::truncate(&text::to_plain_line(&message), width),
-            BOLD_STYLE,
-        ),
+        Some(PickerMessage::Info(message)) => {
+            let message = text::truncate(&text::to_plain_line(&message), width);
+            Line::styled(message, BOLD_STYLE)
+        }
         Some(PickerMessage::Error(error)) => {
             let label = Span::styled("error: ", with_colour(state, BOLD_STYLE, Color::Red));
-            let room = width.saturating_sub(7);
-            Line::from(vec![
-                label,
-                Span::raw(text::truncate(&text::to_plain_line(&error), room)),
-            ])
+            let error = text::truncate(&text::to_plain_line(&error), width.saturating_sub(7));
+            Line::from(vec![label, Span::raw(error)])
         }
         None => key_hints(state, width),
     }
@@ -175,7 +181,7 @@ fn key_hints(state: &PickerState, width: usize) -> Line<'static> {
         (("F1", "help"), ("Esc", "clear"))
     };
     let empty_list_keys = [("Tab", tab_label), escape];
-    let keys = [
+    let row_keys = [
         ("Enter", "resume"),
         ("^O", "show"),
         ("^X", "handoff"),
@@ -187,10 +193,10 @@ fn key_hints(state: &PickerState, width: usize) -> Line<'static> {
     let mut room = width.saturating_sub(hint_width(help));
     let mut spans = Vec::new();
     let is_empty = state.is_current() && state.window.is_empty();
-    let keys = if is_empty {
-        &empty_list_keys[..]
+    let keys: &[_] = if is_empty {
+        &empty_list_keys
     } else {
-        &keys[..]
+        &row_keys
     };
     for &hint in keys {
         let Some(remaining) = room.checked_sub(hint_width(hint) + 2) else {

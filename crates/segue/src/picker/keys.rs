@@ -56,6 +56,21 @@ pub(super) enum ListMove {
     Last,
 }
 
+impl ListMove {
+    /// Returns the index after this movement, in a list with this last index.
+    pub(super) fn apply(self, index: usize, page_height: usize, last_index: usize) -> usize {
+        let moved = match self {
+            Self::Up => index.saturating_sub(1),
+            Self::Down => index + 1,
+            Self::PageUp => index.saturating_sub(page_height),
+            Self::PageDown => index + page_height,
+            Self::First => 0,
+            Self::Last => last_index,
+        };
+        moved.min(last_index)
+    }
+}
+
 /// Translates an event of the terminal. `None` if the picker does not use it.
 pub(super) fn translate_event(event: Event) -> Option<PickerKey> {
     match event {

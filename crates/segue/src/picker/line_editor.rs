@@ -10,91 +10,66 @@ const MAX_LINE_BYTES: usize = 2000;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LineEditor {
-    before_cursor: String,
-    after_cursor: String,
+    text: String,
+    /// Byte offset of the cursor in the text.
+    cursor: usize,
 }
 
 impl LineEditor {
-    pub(super) fn new(text: &str) -> Self {
-        let mut line = Self::default();
-        line.insert(text);
-        line
-    }
-
-    pub(super) fn text(&self) -> String {
-        format!("{}{}", self.before_cursor, self.after_cursor)
+    pub(super) fn text(&self) -> &str {
+        &self.text
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.before_cursor.is_empty() && self.after_cursor.is_empty()
+        self.text.is_empty()
     }
 
     /// Inserts a text at the cursor, on one line and without control characters.
     pub(super) fn insert(&mut self, input: &str) {
-        let room =
-            MAX_LINE_BYTES.saturating_sub(self.before_cursor.len() + self.after_cursor.len());
         // A terminal pastes line ends as carriage returns.
-        let input = text::to_plain_line(&input.replace("\r\n", "\n").replace('\r', "\n"));
-        let mut length = input.len().min(room);
-        while !input.is_char_boundary(length) {
-            length -= 1;
-        }
-        self.before_cursor
-            .push_str(input.get(..length).unwrap_or_default());
+        let mut input = text::to_plain_line(&input.replace("\r\n", "\n").replace('\r', "\n"));
+        let room = MAX_LINE_BYTES.saturating_sub(self.text.len());
+        input.truncate(input.floor_char_boundary(room));
+        self.text.insert_str(self.cursor, &input);
+        self.cursor += input.len();
     }
 
     pub(super) fn clear(&mut self) {
         *self = Self::default();
     }
 
+    /// Moves the cursor, or deletes the text between the cursor and the position that it would be moved to.
     pub(super) fn edit(&mut self, edit: LineEdit) {
-        match edit {
-            LineEdit::Left => self.move_left(last_grapheme_len(&self.before_cursor)),
-            LineEdit::WordLeft => self.move_left(last_word_len(&self.before_cursor)),
-            LineEdit::Start => self.move_left(self.before_cursor.len()),
-            LineEdit::Right => self.move_right(first_grapheme_len(&self.after_cursor)),
-            LineEdit::WordRight => self.move_right(first_word_len(&self.after_cursor)),
-            LineEdit::End => self.move_right(self.after_cursor.len()),
-            LineEdit::Backspace => {
-                self.delete_before_cursor(last_grapheme_len(&self.before_cursor));
-            }
-            LineEdit::WordBackspace => {
-                self.delete_before_cursor(last_word_len(&self.before_cursor));
-            }
-            LineEdit::DeleteToStart => self.before_cursor.clear(),
-            LineEdit::Delete => drop(
-                self.after_cursor
-                    .drain(..first_grapheme_len(&self.after_cursor)),
-            ),
-            LineEdit::WordDelete => drop(
-                self.after_cursor
-                    .drain(..first_word_len(&self.after_cursor)),
-            ),
+        let (before, after) = self.text.split_at(self.cursor);
+        let (target, is_deletion) = match edit {
+            LineEdit::Left => (self.cursor - last_grapheme_len(before), false),
+            LineEdit::Backspace => (self.cursor - last_grapheme_len(before), true),
+            LineEdit::WordLeft => (self.cursor - last_word_len(before), false),
+            LineEdit::WordBackspace => (self.cursor - last_word_len(before), true),
+            LineEdit::Start => (0, false),
+            LineEdit::DeleteToStart => (0, true),
+            LineEdit::Right => (self.cursor + first_grapheme_len(after), false),
+            LineEdit::Delete => (self.cursor + first_grapheme_len(after), true),
+            LineEdit::WordRight => (self.cursor + first_word_len(after), false),
+            LineEdit::WordDelete => (self.cursor + first_word_len(after), true),
+            LineEdit::End => (self.text.len(), false),
+        };
+        if is_deletion {
+            let start = self.cursor.min(target);
+            self.text.drain(start..self.cursor.max(target));
+            self.cursor = start;
+        } else {
+            self.cursor = target;
         }
-    }
-
-    fn move_left(&mut self, length: usize) {
-        let moved = self
-            .before_cursor
-            .split_off(self.before_cursor.len() - length);
-        self.after_cursor.insert_str(0, &moved);
-    }
-
-    fn move_right(&mut self, length: usize) {
-        self.before_cursor.extend(self.after_cursor.drain(..length));
-    }
-
-    fn delete_before_cursor(&mut self, length: usize) {
-        self.before_cursor
-            .truncate(self.before_cursor.len() - length);
     }
 
     /// Returns the part of the line that fits into `width` with the cursor, and the column of the cursor in it.
     pub(super) fn visible_part(&self, width: usize) -> (String, usize) {
+        let (before, after) = self.text.split_at(self.cursor);
         let mut visible = String::new();
         // The last column is reserved for the cursor after the last character.
         let mut room = width.saturating_sub(1);
-        for grapheme in self.before_cursor.graphemes(true).rev() {
+        for grapheme in before.graphemes(true).rev() {
             let Some(remaining) = room.checked_sub(text::display_width(grapheme)) else {
                 break;
             };
@@ -102,10 +77,7 @@ impl LineEditor {
             room = remaining;
         }
         let cursor = text::display_width(&visible);
-        visible.push_str(&text::fitting_prefix(
-            &self.after_cursor,
-            width.saturating_sub(cursor),
-        ));
+        visible.push_str(&text::fitting_prefix(after, width.saturating_sub(cursor)));
         (visible, cursor)
     }
 }
@@ -141,8 +113,8 @@ mod tests {
     fn line_with_cursor(text: &str) -> LineEditor {
         let (before, after) = text.split_once('|').unwrap();
         LineEditor {
-            before_cursor: before.to_owned(),
-            after_cursor: after.to_owned(),
+            text: format!("{before}{after}"),
+            cursor: before.len(),
         }
     }
 

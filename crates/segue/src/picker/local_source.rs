@@ -5,17 +5,17 @@ mod rows;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
 
-use jiff::Zoned;
+use jiff::{Timestamp, Zoned};
 use rows::{conversation_details, conversation_row, highlight_matches, preview_turn};
 use segue_api::text::{ShellActions, format_decision};
-use segue_catalog::Index;
-use segue_catalog::index::OwnSessionStamp;
+use segue_catalog::index::{IndexFilter, OwnSessionStamp};
+use segue_catalog::{ArchiveOutcome, Index};
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{Decision, SessionRef, Tag};
+use segue_core::session::{Decision, Session, SessionRef, Tag};
 use segue_core::time_input::parse_time_input;
 use segue_engine::{
-    Conversation, EngineError, Freshness, IndexSync, Library, LibraryError, NativeEntry,
-    SearchQuery, SearchRequest, Transcript,
+    Conversation, ConversationList, EngineError, Freshness, HitOrder, IndexSync, Library,
+    LibraryError, NativeEntry, SearchQuery, SearchRequest,
 };
 use segue_store::SessionFilter;
 use tokio::runtime::Runtime;
@@ -46,7 +46,7 @@ pub(crate) struct LocalSource {
 #[derive(Debug, PartialEq, Eq)]
 struct ListFingerprint {
     /// Id and time of the conversation that was updated last.
-    newest: String,
+    newest: Option<(String, Timestamp)>,
     /// Index entries of segue's own sessions.
     own_stamps: Vec<OwnSessionStamp>,
 }
@@ -69,75 +69,69 @@ impl LocalSource {
         })
     }
 
-    fn list_newest(&self, query: &RowQuery) -> Result<RowPage, CliError> {
+    fn library(&self) -> &Library {
+        self.app.engine.library()
+    }
+
+    fn list_conversations(
+        &self,
+        filter: &SessionFilter,
+        limit: u32,
+    ) -> Result<ConversationList, CliError> {
+        let library = self.library();
+        let listing = library.list_conversations(filter, limit, Freshness::AsIndexed);
+        Ok(self.runtime.block_on(listing)?)
+    }
+
+    fn list_newest(&self, query: &RowQuery) -> Result<(Vec<PickerRow>, RowTotal), CliError> {
         let filter = SessionFilter {
             project: self.project_key(query.project_filter),
             ..SessionFilter::default()
         };
         let end = query.offset.saturating_add(query.limit);
-        let limit = u32::try_from(end).unwrap_or(u32::MAX);
-        let engine = &self.app.engine;
-        let listed = engine
-            .library()
-            .list_conversations(&filter, limit, Freshness::AsIndexed);
-        let listed = self.runtime.block_on(listed)?;
+        let listed = self.list_conversations(&filter, u32::try_from(end).unwrap_or(u32::MAX))?;
         let fetched = listed.rows.len();
+        let total = if listed.has_more {
+            RowTotal::AtLeast(fetched.max(self.estimate_count(filter.project)))
+        } else {
+            RowTotal::Exact(fetched)
+        };
         let rows = listed.rows.iter().skip(query.offset).map(conversation_row);
-        Ok(RowPage {
-            rows: rows.collect(),
-            total: if listed.has_more {
-                RowTotal::AtLeast(fetched.max(self.estimate_count(query.project_filter)))
-            } else {
-                RowTotal::Exact(fetched)
-            },
-            ignored_part: None,
-        })
+        Ok((rows.collect(), total))
     }
 
     /// Returns an estimate of the number of conversations, because some native sessions belong to sessions of segue.
-    fn estimate_count(&self, project_filter: ProjectFilter) -> usize {
-        let filter = segue_catalog::index::IndexFilter {
-            project: self.project_key(project_filter),
-            ..Default::default()
+    fn estimate_count(&self, project: Option<String>) -> usize {
+        let filter = IndexFilter {
+            project,
+            ..IndexFilter::default()
         };
-        let count = self
-            .app
-            .engine
-            .library()
-            .index()
-            .and_then(|index| index.count_sessions(&filter).ok());
-        count
-            .and_then(|count| usize::try_from(count).ok())
-            .unwrap_or(0)
+        let index = self.library().index();
+        let count = index.and_then(|index| index.count_sessions(&filter).ok());
+        count.map_or(0, |count| usize::try_from(count).unwrap_or(0))
     }
 
     fn list_fingerprint(&self) -> Result<ListFingerprint, CliError> {
-        let index = self.app.engine.library().index();
+        let index = self.library().index();
         let own_stamps = index.map(Index::own_session_stamps).transpose();
+        let listed = self.list_conversations(&SessionFilter::default(), 1)?;
+        let newest = listed.rows.first().map(conversation_row);
         Ok(ListFingerprint {
-            newest: self.newest_stamp()?,
+            newest: newest.map(|row| (row.id, row.updated_at)),
             own_stamps: own_stamps.map_err(LibraryError::from)?.unwrap_or_default(),
         })
     }
 
-    fn newest_stamp(&self) -> Result<String, CliError> {
-        let engine = &self.app.engine;
-        let filter = SessionFilter::default();
-        let listed = engine
-            .library()
-            .list_conversations(&filter, 1, Freshness::AsIndexed);
-        let listed = self.runtime.block_on(listed)?;
-        let newest = listed.rows.first().map(conversation_row);
-        let newest = newest.map(|row| format!("{} {}", row.id, row.updated_at));
-        Ok(newest.unwrap_or_default())
-    }
-
-    fn search(&self, row_query: &RowQuery, search_query: SearchQuery) -> Result<RowPage, CliError> {
+    fn search(
+        &self,
+        row_query: &RowQuery,
+        query: SearchQuery,
+    ) -> Result<(Vec<PickerRow>, RowTotal), CliError> {
         let request = SearchRequest {
-            query: search_query,
+            query,
             order: match row_query.order {
-                RowOrder::Newest => segue_engine::HitOrder::Newest,
-                RowOrder::Best => segue_engine::HitOrder::Best,
+                RowOrder::Newest => HitOrder::Newest,
+                RowOrder::Best => HitOrder::Best,
             },
             project: self.project_key(row_query.project_filter),
             limit: row_query.limit,
@@ -145,30 +139,21 @@ impl LocalSource {
             turns_per_session: 1,
             freshness: Freshness::AsIndexed,
         };
-        let report = self
-            .runtime
-            .block_on(self.app.engine.library().search(&request))?;
-        let rows = report.hits.iter().map(|hit| {
-            let snippet = hit
+        let report = self.runtime.block_on(self.library().search(&request))?;
+        let rows = report.hits.iter().map(|hit| PickerRow {
+            snippet: hit
                 .turns
                 .first()
-                .map(|turn| highlight_matches(&turn.snippet));
-            PickerRow {
-                snippet,
-                ..conversation_row(&hit.conversation)
-            }
+                .map(|turn| highlight_matches(&turn.snippet)),
+            ..conversation_row(&hit.conversation)
         });
-        let rows: Vec<PickerRow> = rows.collect();
-        let fetched = row_query.offset + rows.len();
-        Ok(RowPage {
-            rows,
-            total: if report.has_more {
-                RowTotal::AtLeast(fetched)
-            } else {
-                RowTotal::Exact(fetched)
-            },
-            ignored_part: None,
-        })
+        let fetched = row_query.offset + report.hits.len();
+        let total = if report.has_more {
+            RowTotal::AtLeast(fetched)
+        } else {
+            RowTotal::Exact(fetched)
+        };
+        Ok((rows.collect(), total))
     }
 
     fn project_key(&self, project_filter: ProjectFilter) -> Option<String> {
@@ -182,14 +167,14 @@ impl LocalSource {
         // The index is faster than the files and has more details.
         if let Some((provider, id)) = row.id.split_once(':')
             && let (Ok(provider), Ok(id)) = (ProviderId::parse(provider), NativeId::parse(id))
-            && let Some(index) = self.app.engine.library().index()
+            && let Some(index) = self.library().index()
             && let Ok(Some(indexed)) = index.find_session(&provider, &id)
         {
             return Ok(Conversation::Native(Box::new(NativeEntry::from(indexed))));
         }
-        let session_ref = row_ref(row)?;
+        let reference = row_ref(row)?;
         self.runtime
-            .block_on(self.app.find_conversation(&session_ref))
+            .block_on(self.app.find_conversation(&reference))
     }
 
     /// Returns the last turns, and the decisions from reconciling the session with its native session.
@@ -199,15 +184,11 @@ impl LocalSource {
     ) -> Result<(Vec<PreviewTurn>, Vec<Decision>), CliError> {
         match conversation {
             Conversation::Native(native) => {
-                let (turns, _) = self
-                    .app
-                    .engine
-                    .library()
-                    .read_recent_native_turns(&native.session, PREVIEW_TURNS)?;
-                let turn_count = native
-                    .details
-                    .as_ref()
-                    .map_or(0, |details| details.turns as usize);
+                let library = self.library();
+                let (turns, _) =
+                    library.read_recent_native_turns(&native.session, PREVIEW_TURNS)?;
+                let details = native.details.as_ref();
+                let turn_count = details.map_or(0, |details| details.turns as usize);
                 let earlier_turns = turn_count.saturating_sub(turns.len());
                 let turns = turns.iter().enumerate();
                 let turns = turns
@@ -215,13 +196,12 @@ impl LocalSource {
                 Ok((turns.rev().collect(), Vec::new()))
             }
             Conversation::Session(session, _) => {
-                let engine = &self.app.engine;
-                let (transcript, decisions): (Transcript, _) = self.runtime.block_on(async {
-                    let (session, decisions) = engine
-                        .reconciler()
-                        .reconcile_if_idle((**session).clone())
-                        .await?;
-                    Ok::<_, EngineError>((engine.library().transcript(session).await?, decisions))
+                let reconciler = self.app.engine.reconciler();
+                let (transcript, decisions) = self.runtime.block_on(async {
+                    let (session, decisions) =
+                        reconciler.reconcile_if_idle((**session).clone()).await?;
+                    let transcript = self.library().transcript(session).await?;
+                    Ok::<_, EngineError>((transcript, decisions))
                 })?;
                 let turns = transcript.turns.iter().rev().take(PREVIEW_TURNS);
                 let turns =
@@ -231,28 +211,27 @@ impl LocalSource {
         }
     }
 
+    /// Returns the session of a row. Adopts a native session and then also returns `true`.
+    async fn find_or_adopt(&self, row: &PickerRow) -> Result<(Session, bool), CliError> {
+        let (resolver, context) = (self.app.engine.resolver(), self.app.ref_context());
+        let (session, adoption) = resolver.find_or_adopt(&row_ref(row)?, &context).await?;
+        Ok((session, adoption.is_some()))
+    }
+
     async fn change_tags(&self, row: &PickerRow, text: &str) -> Result<RowActionOutcome, CliError> {
         let change = parse_tag_change(text).map_err(|error| CliError::usage(error.to_string()))?;
-        let ref_context = self.app.ref_context();
-        let (session, adoption) = self
-            .app
-            .engine
-            .resolver()
-            .find_or_adopt(&row_ref(row)?, &ref_context)
-            .await?;
-        let session = self
-            .app
-            .engine
-            .sessions()
-            .change_tags(&session.id, change)
-            .await?;
-        if adoption.is_some() {
+        let (session, is_adopted) = self.find_or_adopt(row).await?;
+        let sessions = self.app.engine.sessions();
+        let session = sessions.change_tags(&session.id, change).await?;
+        if is_adopted {
             self.refresh_index().await;
         }
         let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
-        let adoption_note = adoption
-            .map(|_| "; adopted the native session")
-            .unwrap_or_default();
+        let adoption_note = if is_adopted {
+            "; adopted the native session"
+        } else {
+            ""
+        };
         Ok(RowActionOutcome {
             message: match tags.as_slice() {
                 [] => format!("removed all tags: {}{adoption_note}", session.id),
@@ -266,22 +245,15 @@ impl LocalSource {
     /// Updates the index, so that searches find a newly adopted session instead of its native session.
     async fn refresh_index(&self) {
         // If this fails, the next refresh updates the index.
-        let _ = self
-            .app
-            .engine
-            .library()
-            .refresh_index(Library::INDEX_LOCK_TIMEOUT, Arc::new(|_| ()))
-            .await;
+        let library = self.library();
+        let refresh = library.refresh_index(Library::INDEX_LOCK_TIMEOUT, Arc::new(|_| ()));
+        let _ = refresh.await;
     }
 
     async fn archive(&self, row: &PickerRow) -> Result<RowActionOutcome, CliError> {
         let conversation = self.app.find_conversation(&row_ref(row)?).await?;
-        let natives = self
-            .app
-            .engine
-            .upkeep()
-            .list_conversation_natives(&conversation)
-            .await?;
+        let upkeep = self.app.engine.upkeep();
+        let natives = upkeep.list_conversation_natives(&conversation).await?;
         if natives.is_empty() {
             return Err(CliError::failed(
                 "cannot archive the session: segue cannot read the files of its agent",
@@ -289,22 +261,14 @@ impl LocalSource {
         }
         let mut new_copies = 0;
         for native in &natives {
-            let outcome = self.app.engine.upkeep().archive_native(native).await?;
-            new_copies += usize::from(!matches!(
-                outcome,
-                segue_catalog::ArchiveOutcome::Unchanged(_)
-            ));
+            let outcome = upkeep.archive_native(native).await?;
+            new_copies += usize::from(!matches!(outcome, ArchiveOutcome::Unchanged(_)));
         }
         let message = match (new_copies, natives.first()) {
             (1.., Some(native)) => {
                 // Copies are named by the native id, which is too long for the line.
-                let id: String = native
-                    .head
-                    .id
-                    .as_str()
-                    .chars()
-                    .take(SHORT_ID_CHARS)
-                    .collect();
+                let id = native.head.id.as_str().chars();
+                let id: String = id.take(SHORT_ID_CHARS).collect();
                 format!("archived; restore with `segue session restore {id}`")
             }
             _ => "already archived".to_owned(),
@@ -317,32 +281,19 @@ impl LocalSource {
     }
 
     async fn fork(&self, row: &PickerRow) -> Result<RowActionOutcome, CliError> {
-        let ref_context = self.app.ref_context();
-        let (session, _) = self
-            .app
-            .engine
-            .resolver()
-            .find_or_adopt(&row_ref(row)?, &ref_context)
-            .await?;
+        let (session, _) = self.find_or_adopt(row).await?;
         // The fork uses the directory of its origin, unless that no longer exists.
         let project = if Path::new(&session.project.cwd).is_dir() {
             &session.project
         } else {
             &self.app.project
         };
-        let fork_outcome = self
-            .app
-            .engine
-            .sessions()
-            .fork_session(&session, None, project)
-            .await?;
+        let sessions = self.app.engine.sessions();
+        let fork_outcome = sessions.fork_session(&session, None, project).await?;
         self.refresh_index().await;
-        let decisions = fork_outcome
-            .decisions
-            .into_iter()
-            .map(|decision| format_decision(&decision, &ShellActions));
         let mut messages = vec![format!("forked as {}", fork_outcome.session.id)];
-        messages.extend(decisions);
+        let decisions = fork_outcome.decisions.iter();
+        messages.extend(decisions.map(|decision| format_decision(decision, &ShellActions)));
         Ok(RowActionOutcome {
             message: messages.join("; "),
             id: session.id.to_string(),
@@ -356,7 +307,7 @@ impl DataSource for LocalSource {
         let parse_time =
             |text: &str| parse_time_input(text, &Zoned::now()).map_err(|error| error.to_string());
         let mut search_query = SearchQuery::parse_partial(&query.search_text, &parse_time);
-        let providers = self.app.engine.library().supported_providers();
+        let providers = self.library().supported_providers();
         let mistake = SearchQuery::find_partial_error(&query.search_text, &parse_time)
             .map(|error| error.to_string());
         let unknown_provider = complete_providers(&mut search_query.providers, &providers);
@@ -365,25 +316,24 @@ impl DataSource for LocalSource {
         } else {
             self.search(query, search_query)
         };
+        let (rows, total) = page.map_err(format_error)?;
         Ok(RowPage {
+            rows,
+            total,
             ignored_part: mistake.or(unknown_provider),
-            ..page.map_err(format_error)?
         })
     }
 
     fn load_preview(&mut self, row: &PickerRow) -> Result<RowPreview, String> {
         let conversation = self.find_conversation(row).map_err(format_error)?;
-        let (turns, decisions) = self.last_turns(&conversation).map_err(format_error)?;
+        let (last_turns, decisions) = self.last_turns(&conversation).map_err(format_error)?;
         let mut details = conversation_details(&conversation);
-        details.extend(
-            decisions
-                .iter()
-                .map(|decision| to_single_line(&format_decision(decision, &ShellActions))),
-        );
+        let decisions = decisions.iter();
+        let decisions = decisions.map(|decision| format_decision(decision, &ShellActions));
+        details.extend(decisions.map(|text| to_single_line(&text)));
         Ok(RowPreview {
             details,
-            snippet: row.snippet.clone(),
-            last_turns: turns,
+            last_turns,
         })
     }
 
@@ -396,7 +346,7 @@ impl DataSource for LocalSource {
         let report_progress = Arc::new(move |step| {
             let _ = sender.send(step);
         });
-        let library = self.app.engine.library();
+        let library = self.library();
         let refresh = library.refresh_index(Library::INDEX_LOCK_TIMEOUT, report_progress);
         // Other threads read the files and report their progress.
         let sync = self.runtime.block_on(async {
@@ -407,8 +357,7 @@ impl DataSource for LocalSource {
                     sync = &mut refresh => return sync,
                     _ = ticker.tick() => {
                         if let Some(last) = progress_updates.try_iter().last() {
-                            let segue_catalog::index::Progress { done, total: all } = last;
-                            progress(&format!("reading sessions: {done} of {all}"));
+                            progress(&format!("reading sessions: {} of {}", last.done, last.total));
                         }
                     }
                 }
@@ -447,36 +396,29 @@ impl DataSource for LocalSource {
 /// Completes partially typed agents to all agents with this prefix. Ignores an unknown agent and returns a message
 /// about it.
 fn complete_providers(names: &mut Vec<String>, supported: &[&str]) -> Option<String> {
-    let is_unknown = |prefix: &&String| {
-        !supported
-            .iter()
-            .any(|name| name.starts_with(prefix.as_str()))
-    };
-    let unknown_name = names.iter().find(is_unknown);
-    let message = unknown_name.map(|name| format!("unknown agent `{name}`"));
-    let completed = names.iter().flat_map(|prefix| {
+    let mut unknown_name = None;
+    let mut completed = Vec::new();
+    for prefix in names.drain(..) {
         let is_full_name = supported.contains(&prefix.as_str());
-        let is_match = move |name: &&&str| {
-            if is_full_name {
-                **name == prefix
-            } else {
-                name.starts_with(prefix)
-            }
-        };
-        supported.iter().filter(is_match).map(ToString::to_string)
-    });
-    *names = completed.collect();
-    message
+        let matching = supported
+            .iter()
+            .filter(|name| **name == prefix || !is_full_name && name.starts_with(&prefix));
+        let count = completed.len();
+        completed.extend(matching.map(ToString::to_string));
+        if completed.len() == count {
+            unknown_name.get_or_insert(prefix);
+        }
+    }
+    *names = completed;
+    unknown_name.map(|name| format!("unknown agent `{name}`"))
 }
 
 /// Formats an error and its first hint on one line.
 fn format_error(error: CliError) -> String {
-    let mut message = error.message;
-    if let Some(hint) = error.hints.first() {
-        message.push_str("; ");
-        message.push_str(&hint.format(&ShellActions));
+    match error.hints.first() {
+        Some(hint) => format!("{}; {}", error.message, hint.format(&ShellActions)),
+        None => error.message,
     }
-    message
 }
 
 /// Returns the reference for a row, which every command accepts.

@@ -43,14 +43,6 @@ const STOP_TIMEOUT: Timespec = Timespec {
     tv_nsec: 200_000_000,
 };
 
-/// Events that ended a wait.
-#[derive(Debug, Default)]
-pub(super) struct Wakeup {
-    pub(super) keys: Vec<PickerKey>,
-    /// Whether segue was asked to end, or the terminal was lost.
-    pub(super) should_end: bool,
-}
-
 pub(super) struct Screen {
     terminal: Terminal<CrosstermBackend<BufWriter<Stdout>>>,
     /// Pipe that is readable after the size of the terminal changed.
@@ -123,12 +115,13 @@ impl Screen {
         }
     }
 
-    /// Waits for a key, a signal or an answer of the workers.
+    /// Waits for keys, a signal or an answer of the workers. Returns the keys; `None` if segue was asked to end, or the
+    /// terminal was lost.
     pub(super) fn wait(
         &mut self,
         answers_fd: BorrowedFd<'_>,
         timeout: Duration,
-    ) -> io::Result<Wakeup> {
+    ) -> io::Result<Option<Vec<PickerKey>>> {
         let keyboard = stdin();
         let mut poll_fds = [
             PollFd::from_borrowed_fd(keyboard.as_fd(), PollFlags::IN),
@@ -144,24 +137,22 @@ impl Screen {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let [keyboard, _, _, _] = poll_fds;
-        let keyboard = keyboard.revents();
+        let keyboard = poll_fds[0].revents();
         let closed_flags = PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL;
-        let mut wakeup = Wakeup {
-            should_end: keyboard.intersects(closed_flags),
-            keys: Vec::new(),
-        };
-        wakeup.should_end |= self.end_signals.take_signal();
+        if self.end_signals.take_signal() || keyboard.intersects(closed_flags) {
+            return Ok(None);
+        }
         self.resize_signals.take_signal();
+        let mut keys = Vec::new();
         let mut has_events = false;
-        while !wakeup.should_end && event::poll(Duration::ZERO)? {
-            wakeup.keys.extend(keys::translate_event(event::read()?));
+        while event::poll(Duration::ZERO)? {
+            keys.extend(keys::translate_event(event::read()?));
             has_events = true;
         }
-        if !has_events && !wakeup.should_end && keyboard.contains(PollFlags::IN) {
+        if !has_events && keyboard.contains(PollFlags::IN) {
             renotify_input(stdin().as_fd())?;
         }
-        Ok(wakeup)
+        Ok(Some(keys))
     }
 }
 

@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use ratatui::layout::Size;
 
 use super::data_source::{
-    ChoiceAction, ListRefresh, PickerChoice, PickerOptions, PickerRow, ProjectFilter, RowAction,
-    RowActionOutcome, RowOrder, RowPage, RowPreview, RowQuery,
+    ChoiceAction, ListRefresh, PickerChoice, PickerRow, ProjectFilter, RowAction, RowActionOutcome,
+    RowOrder, RowPage, RowPreview, RowQuery,
 };
 use super::draw;
 use super::keys::{LineEdit, PickerKey};
@@ -46,8 +46,9 @@ pub(super) enum WorkerAnswer {
 }
 
 /// Overlay of the list.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(super) enum PickerMode {
+    #[default]
     List,
     Help {
         top: usize,
@@ -65,7 +66,7 @@ pub(super) enum PickerMessage {
     Error(String),
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct PickerState {
     pub(super) search_line: LineEditor,
     pub(super) project_filter: ProjectFilter,
@@ -80,6 +81,7 @@ pub(super) struct PickerState {
     pub(super) use_colour: bool,
     /// Scroll offset of the preview.
     pub(super) preview_scroll: usize,
+    /// Agents that a conversation can be handed to.
     agents: Vec<String>,
     previews: HashMap<String, Result<RowPreview, String>>,
     requested_preview: Option<String>,
@@ -99,29 +101,12 @@ pub(super) struct PickerState {
 }
 
 impl PickerState {
-    pub(super) fn new(options: PickerOptions, now: Timestamp) -> Self {
+    pub(super) fn new(agents: Vec<String>, use_colour: bool, now: Timestamp) -> Self {
         Self {
-            search_line: LineEditor::new(&options.search_text),
-            project_filter: options.project_filter,
-            order: options.order,
-            window: ListWindow::default(),
-            mode: PickerMode::List,
-            message: None,
-            progress: None,
-            size: Size::default(),
+            agents,
+            use_colour,
             now,
-            use_colour: options.use_colour,
-            preview_scroll: 0,
-            agents: options.agents,
-            previews: HashMap::new(),
-            requested_preview: None,
-            preview_version: 0,
-            data_version: 0,
-            shown_query: None,
-            ignored_part: None,
-            failed_query: None,
-            pending_query: None,
-            waiting_keys: Vec::new(),
+            ..Self::default()
         }
     }
 
@@ -135,8 +120,13 @@ impl PickerState {
 
     /// Returns `true` if the list matches the search line.
     pub(super) fn is_current(&self) -> bool {
+        self.current_shown_query().is_some()
+    }
+
+    /// Returns the query that the rows answer, if it is that of the search line.
+    fn current_shown_query(&self) -> Option<&RowQuery> {
         let shown_query = self.shown_query.as_ref();
-        shown_query.is_some_and(|query| self.is_current_query(query))
+        shown_query.filter(|query| self.is_current_query(query))
     }
 
     fn is_current_query(&self, query: &RowQuery) -> bool {
@@ -147,8 +137,8 @@ impl PickerState {
 
     /// Returns the error of the current query.
     pub(super) fn query_error(&self) -> Option<&String> {
-        let failed_query = self.failed_query.as_ref();
-        failed_query.and_then(|(query, error)| self.is_current_query(query).then_some(error))
+        let (query, error) = self.failed_query.as_ref()?;
+        self.is_current_query(query).then_some(error)
     }
 
     /// Returns the message for the user.
@@ -169,10 +159,7 @@ impl PickerState {
 
     /// Returns the query for missing rows, once for each.
     pub(super) fn next_page_query(&mut self) -> Option<RowQuery> {
-        let shown_query = self
-            .shown_query
-            .as_ref()
-            .filter(|shown_query| self.is_current_query(shown_query));
+        let shown_query = self.current_shown_query();
         if shown_query.is_some_and(|shown_query| shown_query.data_version == self.data_version)
             && self.window.has_all_visible_rows()
         {
@@ -210,21 +197,14 @@ impl PickerState {
     /// Handles a key.
     pub(super) fn handle_key(&mut self, key: PickerKey) -> PickerAction {
         self.message = None;
-        match (&key, &self.mode) {
-            (PickerKey::Quit, _) => return PickerAction::Exit,
-            (PickerKey::Suspend, _) => return PickerAction::Suspend,
-            (PickerKey::Redraw, _) => return PickerAction::Redraw,
-            _ => {}
-        }
-        match &mut self.mode {
-            PickerMode::List => self.handle_list_key(key),
-            PickerMode::Help { top } => {
-                let top = *top;
-                self.handle_help_key(&key, top);
-                PickerAction::Continue
-            }
-            PickerMode::Tag(..) => self.handle_tag_key(key),
-            PickerMode::Handoff(..) => self.handle_handoff_key(&key),
+        match (key, &self.mode) {
+            (PickerKey::Quit, _) => PickerAction::Exit,
+            (PickerKey::Suspend, _) => PickerAction::Suspend,
+            (PickerKey::Redraw, _) => PickerAction::Redraw,
+            (key, PickerMode::List) => self.handle_list_key(key),
+            (key, PickerMode::Help { top }) => self.handle_help_key(&key, *top),
+            (key, PickerMode::Tag(..)) => self.handle_tag_key(key),
+            (key, PickerMode::Handoff(..)) => self.handle_handoff_key(&key),
         }
     }
 
@@ -292,7 +272,7 @@ impl PickerState {
 
     /// Changes the search line.
     fn edit_search_line(&mut self, change: impl FnOnce(&mut LineEditor)) {
-        let before = self.search_line.text();
+        let before = self.search_line.text().to_owned();
         change(&mut self.search_line);
         if before.trim_start() != self.search_line.text().trim_start() {
             self.invalidate_list();
@@ -407,20 +387,14 @@ impl PickerState {
     }
 
     fn handle_page(&mut self, query: RowQuery, result: Result<RowPage, String>) -> PickerAction {
-        let shown_query = self
-            .shown_query
-            .as_ref()
-            .filter(|shown_query| self.is_current_query(shown_query));
-        if !self.is_current_query(&query)
-            || shown_query.is_some_and(|shown_query| query.data_version < shown_query.data_version)
-        {
+        let shown_query = self.current_shown_query();
+        let shown_version = shown_query.map(|shown_query| shown_query.data_version);
+        if !self.is_current_query(&query) || shown_version > Some(query.data_version) {
             return PickerAction::Continue;
         }
-        let preserved = match shown_query {
+        let preserved = match shown_version {
             None => PreservedState::None,
-            Some(shown_query) if shown_query.data_version < query.data_version => {
-                PreservedState::Selection
-            }
+            Some(version) if version < query.data_version => PreservedState::Selection,
             Some(_) => PreservedState::Position,
         };
         self.pending_query
@@ -451,28 +425,16 @@ impl PickerState {
 
 /// Returns `true` if a key applies to rows and not to the search.
 fn is_row_key(key: &PickerKey) -> bool {
-    match key {
+    matches!(
+        key,
         PickerKey::Move(_)
-        | PickerKey::Enter
-        | PickerKey::Show
-        | PickerKey::Handoff
-        | PickerKey::Fork
-        | PickerKey::Tag
-        | PickerKey::Archive => true,
-        PickerKey::Char(_)
-        | PickerKey::Paste(_)
-        | PickerKey::Edit(_)
-        | PickerKey::PreviewUp
-        | PickerKey::PreviewDown
-        | PickerKey::Escape
-        | PickerKey::ToggleProjects
-        | PickerKey::ToggleOrder
-        | PickerKey::Help
-        | PickerKey::EndOfInput
-        | PickerKey::Quit
-        | PickerKey::Suspend
-        | PickerKey::Redraw => false,
-    }
+            | PickerKey::Enter
+            | PickerKey::Show
+            | PickerKey::Handoff
+            | PickerKey::Fork
+            | PickerKey::Tag
+            | PickerKey::Archive
+    )
 }
 
 fn choose_row(row: PickerRow, action: ChoiceAction) -> PickerAction {

@@ -27,14 +27,21 @@ struct Inbox {
     is_closed: bool,
 }
 
-type SharedInbox = Arc<(Mutex<Inbox>, Condvar)>;
+/// State that the loop and the threads share.
+struct WorkerChannel {
+    inbox: Mutex<Inbox>,
+    inbox_changed: Condvar,
+    answers: Sender<WorkerAnswer>,
+    /// Pipe that receives a byte with each answer, which wakes the loop.
+    wake_writer: UnixStream,
+}
 
 /// Minimum time between two automatic refreshes, which is longer if a refresh takes long.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The threads and the channels to them.
 pub(super) struct Workers {
-    inbox: SharedInbox,
+    channel: Arc<WorkerChannel>,
     answers: Receiver<WorkerAnswer>,
     wake_reader: UnixStream,
     /// Thread that reads previews and performs actions.
@@ -42,76 +49,32 @@ pub(super) struct Workers {
     pending_actions: usize,
 }
 
-/// Channel for answers: a message, and a byte that wakes the loop.
-struct Outbox {
-    answers: Sender<WorkerAnswer>,
-    wake_writer: UnixStream,
-}
-
-impl Outbox {
-    fn send(&self, answer: WorkerAnswer) {
-        // No byte is sent if the loop has ended. If the pipe is full, the loop wakes anyway.
-        if self.answers.send(answer).is_ok() {
-            let _ = (&self.wake_writer).write(&[0]);
-        }
-    }
-}
-
 impl Workers {
     /// Starts the threads. Each opens its own data source. The first refresh starts after the first rows were returned.
     pub(super) fn start<S: DataSource>(
         open: impl Fn() -> Result<S, String> + Send + Sync + 'static,
     ) -> io::Result<Self> {
-        let open = Arc::new(open);
-        let inbox = SharedInbox::default();
         let (sender, answers) = channel();
         let (wake_reader, wake_writer) = UnixStream::pair()?;
         wake_reader.set_nonblocking(true)?;
         wake_writer.set_nonblocking(true)?;
-        let outbox = || -> io::Result<Outbox> {
-            Ok(Outbox {
-                answers: sender.clone(),
-                wake_writer: wake_writer.try_clone()?,
-            })
-        };
-        let thread = |name: &str| Builder::new().name(format!("picker: {name}"));
-        let (shared, page_outbox, opener) = (Arc::clone(&inbox), outbox()?, Arc::clone(&open));
-        let refresh_inputs = (outbox()?, Arc::clone(&open), Arc::clone(&inbox));
-        thread("query").spawn(move || {
-            let mut refresh_inputs = Some(refresh_inputs);
-            let mut source = None;
-            while let Some(query) = wait_for_work(&shared, |inbox| inbox.query.take()) {
-                let result =
-                    query_source(&mut source, &*opener, |source| source.fetch_page(&query));
-                page_outbox.send(WorkerAnswer::Page(query, result));
-                if let Some((outbox, open, shared)) = refresh_inputs.take() {
-                    let refresh = move || run_refresh_loop(&*open, &outbox, &shared);
-                    // If the thread cannot be started, the list works without a refresh.
-                    let _ = Builder::new().name("picker: refresh".into()).spawn(refresh);
-                }
-            }
+        let channel = Arc::new(WorkerChannel {
+            inbox: Mutex::default(),
+            inbox_changed: Condvar::new(),
+            answers: sender,
+            wake_writer,
+        });
+        let open = Arc::new(open);
+        let (query_channel, query_open) = (Arc::clone(&channel), Arc::clone(&open));
+        spawn_thread("query", move || {
+            run_query_loop(&query_channel, &query_open);
         })?;
-        let (shared, action_outbox, opener) = (Arc::clone(&inbox), outbox()?, open);
-        let action_thread = thread("action").spawn(move || {
-            let mut source = None;
-            while let Some(job) = wait_for_work(&shared, take_job) {
-                action_outbox.send(match job {
-                    WorkerJob::Action(row, action) => {
-                        let outcome = query_source(&mut source, &*opener, |source| {
-                            source.perform_action(&row, &action)
-                        });
-                        WorkerAnswer::Acted(row.id, outcome)
-                    }
-                    WorkerJob::Preview(row, version) => {
-                        let preview =
-                            query_source(&mut source, &*opener, |source| source.load_preview(&row));
-                        WorkerAnswer::Preview(row.id, version, preview)
-                    }
-                });
-            }
+        let action_channel = Arc::clone(&channel);
+        let action_thread = spawn_thread("action", move || {
+            run_action_loop(&action_channel, &*open);
         })?;
         Ok(Self {
-            inbox,
+            channel,
             answers,
             wake_reader,
             action_thread,
@@ -137,38 +100,35 @@ impl Workers {
     }
 
     pub(super) fn request_page(&self, query: RowQuery) {
-        self.update_inbox(|inbox| inbox.query = Some(query));
+        self.channel.update_inbox(|inbox| inbox.query = Some(query));
     }
 
     pub(super) fn request_preview(&self, row: PickerRow, version: u64) {
-        self.update_inbox(|inbox| inbox.preview = Some((row, version)));
+        self.channel
+            .update_inbox(|inbox| inbox.preview = Some((row, version)));
     }
 
     pub(super) fn request_action(&mut self, row: PickerRow, action: RowAction) {
         self.pending_actions += 1;
-        self.update_inbox(|inbox| inbox.actions.push_back((row, action)));
+        self.channel
+            .update_inbox(|inbox| inbox.actions.push_back((row, action)));
     }
 
     /// Starts a refresh before the interval ends.
     pub(super) fn request_refresh(&self) {
-        self.update_inbox(|inbox| inbox.is_refresh_requested = true);
-    }
-
-    fn update_inbox(&self, update: impl FnOnce(&mut Inbox)) {
-        update(&mut lock_inbox(&self.inbox));
-        self.inbox.1.notify_all();
+        self.channel
+            .update_inbox(|inbox| inbox.is_refresh_requested = true);
     }
 
     /// Waits for pending actions, which must not be interrupted, and returns their results. The other threads end on
     /// their own.
-    pub(super) fn finish(mut self) -> Vec<Result<RowActionOutcome, String>> {
-        self.update_inbox(|inbox| inbox.is_closed = true);
+    pub(super) fn finish(self) -> Vec<Result<RowActionOutcome, String>> {
+        self.channel.update_inbox(|inbox| inbox.is_closed = true);
         if self.pending_actions == 0 {
             return Vec::new();
         }
         let _ = self.action_thread.join();
-        let answers = std::mem::replace(&mut self.answers, channel().1);
-        let outcomes = answers.try_iter().filter_map(|answer| match answer {
+        let outcomes = self.answers.try_iter().filter_map(|answer| match answer {
             WorkerAnswer::Acted(_, outcome) => Some(outcome),
             _ => None,
         });
@@ -192,39 +152,101 @@ fn take_job(inbox: &mut Inbox) -> Option<WorkerJob> {
         .map(|(row, version)| WorkerJob::Preview(row, version))
 }
 
-/// Waits for work. `None` once the picker has ended.
-fn wait_for_work<T>(shared: &SharedInbox, take: impl Fn(&mut Inbox) -> Option<T>) -> Option<T> {
-    let mut inbox = lock_inbox(shared);
-    loop {
-        if let Some(work) = take(&mut inbox) {
-            return Some(work);
+impl WorkerChannel {
+    fn send(&self, answer: WorkerAnswer) {
+        // No byte is sent if the loop has ended. If the pipe is full, the loop wakes anyway.
+        if self.answers.send(answer).is_ok() {
+            let _ = (&self.wake_writer).write(&[0]);
         }
-        if inbox.is_closed {
-            return None;
+    }
+
+    fn lock_inbox(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn update_inbox(&self, update: impl FnOnce(&mut Inbox)) {
+        update(&mut self.lock_inbox());
+        self.inbox_changed.notify_all();
+    }
+
+    /// Waits for work. `None` once the picker has ended.
+    fn wait_for_work<T>(&self, take: impl Fn(&mut Inbox) -> Option<T>) -> Option<T> {
+        let mut inbox = self.lock_inbox();
+        loop {
+            if let Some(work) = take(&mut inbox) {
+                return Some(work);
+            }
+            if inbox.is_closed {
+                return None;
+            }
+            let wait_result = self.inbox_changed.wait(inbox);
+            inbox = wait_result.unwrap_or_else(PoisonError::into_inner);
         }
-        inbox = shared.1.wait(inbox).unwrap_or_else(PoisonError::into_inner);
+    }
+
+    /// Waits until the next refresh is due. Returns `true` if the user requested it, `None` once the picker has ended.
+    fn wait_until_due(&self, timeout: Duration) -> Option<bool> {
+        let idle = |inbox: &mut Inbox| !inbox.is_refresh_requested && !inbox.is_closed;
+        let inbox = self.lock_inbox();
+        let wait_result = self.inbox_changed.wait_timeout_while(inbox, timeout, idle);
+        let (mut inbox, _) = wait_result.unwrap_or_else(PoisonError::into_inner);
+        (!inbox.is_closed).then(|| std::mem::take(&mut inbox.is_refresh_requested))
     }
 }
 
-fn lock_inbox(shared: &SharedInbox) -> MutexGuard<'_, Inbox> {
-    shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+fn spawn_thread(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<JoinHandle<()>> {
+    Builder::new().name(format!("picker: {name}")).spawn(run)
+}
+
+/// Answers queries. The first answer starts the thread that refreshes the list.
+fn run_query_loop<S, O>(channel: &Arc<WorkerChannel>, open: &Arc<O>)
+where
+    S: DataSource,
+    O: Fn() -> Result<S, String> + Send + Sync + 'static,
+{
+    let mut source = None;
+    let mut is_first = true;
+    while let Some(query) = channel.wait_for_work(|inbox| inbox.query.take()) {
+        let result = query_source(&mut source, &**open, |source| source.fetch_page(&query));
+        channel.send(WorkerAnswer::Page(query, result));
+        if std::mem::take(&mut is_first) {
+            let (channel, open) = (Arc::clone(channel), Arc::clone(open));
+            // If the thread cannot be started, the list works without a refresh.
+            let _ = spawn_thread("refresh", move || run_refresh_loop(&*open, &channel));
+        }
+    }
+}
+
+/// Reads previews and performs actions.
+fn run_action_loop<S: DataSource>(channel: &WorkerChannel, open: &impl Fn() -> Result<S, String>) {
+    let mut source = None;
+    while let Some(job) = channel.wait_for_work(take_job) {
+        channel.send(match job {
+            WorkerJob::Action(row, action) => {
+                let perform = |source: &mut S| source.perform_action(&row, &action);
+                let outcome = query_source(&mut source, open, perform);
+                WorkerAnswer::Acted(row.id, outcome)
+            }
+            WorkerJob::Preview(row, version) => {
+                let load = |source: &mut S| source.load_preview(&row);
+                let preview = query_source(&mut source, open, load);
+                WorkerAnswer::Preview(row.id, version, preview)
+            }
+        });
+    }
 }
 
 /// Refreshes at the start, on request and at intervals, until the picker ends.
-fn run_refresh_loop<S: DataSource>(
-    open: &impl Fn() -> Result<S, String>,
-    outbox: &Outbox,
-    shared: &SharedInbox,
-) {
+fn run_refresh_loop<S: DataSource>(open: &impl Fn() -> Result<S, String>, channel: &WorkerChannel) {
     let mut source = None;
     let mut last_error = None;
     let mut is_requested = true;
     loop {
         let started = Instant::now();
         if is_requested {
-            outbox.send(WorkerAnswer::Progress("refreshing…".to_owned()));
+            channel.send(WorkerAnswer::Progress("refreshing…".to_owned()));
         }
-        let mut progress = |text: &str| outbox.send(WorkerAnswer::Progress(text.to_owned()));
+        let mut progress = |text: &str| channel.send(WorkerAnswer::Progress(text.to_owned()));
         let outcome = query_source(&mut source, open, |source| source.refresh(&mut progress));
         let failure = outcome.as_ref().err().cloned();
         if failure.is_some() {
@@ -234,43 +256,31 @@ fn run_refresh_loop<S: DataSource>(
         // An automatic refresh does not repeat the same error.
         let is_repeated = !is_requested && failure.is_some() && failure == last_error;
         last_error = failure;
-        outbox.send(WorkerAnswer::Refreshed(if is_repeated {
+        channel.send(WorkerAnswer::Refreshed(if is_repeated {
             Ok(ListRefresh::Unchanged)
         } else {
             outcome
         }));
-        match wait_until_due(shared, MIN_REFRESH_INTERVAL.max(started.elapsed() * 10)) {
+        let pause = MIN_REFRESH_INTERVAL.max(started.elapsed() * 10);
+        match channel.wait_until_due(pause) {
             Some(requested) => is_requested = requested,
             None => return,
         }
     }
 }
 
-/// Waits until the next refresh is due. Returns `true` if the user requested it, `None` once the picker has ended.
-fn wait_until_due(shared: &SharedInbox, timeout: Duration) -> Option<bool> {
-    let idle = |inbox: &mut Inbox| !inbox.is_refresh_requested && !inbox.is_closed;
-    let wait_result = shared
-        .1
-        .wait_timeout_while(lock_inbox(shared), timeout, idle);
-    let (mut inbox, _) = wait_result.unwrap_or_else(PoisonError::into_inner);
-    (!inbox.is_closed).then(|| std::mem::take(&mut inbox.is_refresh_requested))
-}
-
-/// Queries a data source, and opens it first if necessary.
+/// Queries a data source, and opens it first if necessary. A panic of the data source becomes an error of this answer,
+/// so that later answers are not affected.
 fn query_source<S, T>(
     source: &mut Option<S>,
     open: &impl Fn() -> Result<S, String>,
     query: impl FnOnce(&mut S) -> Result<T, String>,
 ) -> Result<T, String> {
-    catch_panic(|| match source {
+    let answer = || match source {
         Some(source) => query(source),
         None => query(source.insert(open()?)),
-    })
-}
-
-/// Converts a panic of the data source to an error of this answer, so that later answers are not affected.
-fn catch_panic<T>(query: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
-    catch_unwind(AssertUnwindSafe(query)).unwrap_or_else(|panic| Err(format_panic(&*panic)))
+    };
+    catch_unwind(AssertUnwindSafe(answer)).unwrap_or_else(|panic| Err(format_panic(&*panic)))
 }
 
 fn format_panic(panic: &(dyn Any + Send)) -> String {

@@ -3,11 +3,11 @@
 use jiff::Timestamp;
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Modifier, Style};
+use ratatui::style::{Color, Modifier};
 use ratatui::text::{Line, Span};
 use segue_core::number_format::format_count;
 
-use super::{BOLD_STYLE, DIM_STYLE, PLAIN_STYLE, draw_line, with_colour};
+use super::{BOLD_STYLE, DIM_STYLE, PLAIN_STYLE, draw_line, snippet_spans, with_colour};
 use crate::picker::data_source::{PickerRow, ProjectFilter, RowStatus};
 use crate::picker::state::PickerState;
 use crate::terminal::text;
@@ -80,46 +80,37 @@ pub(super) fn draw_list(state: &PickerState, frame: &mut Frame<'_>, area: Rect) 
 /// Draws suggestions for an empty list.
 fn draw_empty_list(state: &PickerState, frame: &mut Frame<'_>, area: Rect) {
     let has_search = !state.search_line.text().trim().is_empty();
-    let lines: &[(&str, Style)] = match (has_search, state.project_filter) {
-        (true, ProjectFilter::Current) => &[
-            ("No matches in this project.", BOLD_STYLE),
-            (
-                "Tab: search all projects. Esc: clear the search.",
-                PLAIN_STYLE,
-            ),
-        ],
-        (true, ProjectFilter::All) => &[
-            ("No matches.", BOLD_STYLE),
-            (
-                "Esc: clear the search. F1: list the search filters.",
-                PLAIN_STYLE,
-            ),
-        ],
-        (false, ProjectFilter::Current) => &[
-            ("No sessions in this project yet.", BOLD_STYLE),
-            (
-                "Start one:  segue chat \"explain this repository\"",
-                PLAIN_STYLE,
-            ),
-            ("Tab: show all projects.", PLAIN_STYLE),
-        ],
-        (false, ProjectFilter::All) => &[
-            ("No sessions yet.", BOLD_STYLE),
-            (
-                "Start one:  segue chat \"explain this repository\"",
-                PLAIN_STYLE,
-            ),
-            ("List the agents:  segue doctor", PLAIN_STYLE),
-        ],
+    let (heading, suggestions): (&str, &[&str]) = match (has_search, state.project_filter) {
+        (true, ProjectFilter::Current) => (
+            "No matches in this project.",
+            &["Tab: search all projects. Esc: clear the search."],
+        ),
+        (true, ProjectFilter::All) => (
+            "No matches.",
+            &["Esc: clear the search. F1: list the search filters."],
+        ),
+        (false, ProjectFilter::Current) => (
+            "No sessions in this project yet.",
+            &[START_SUGGESTION, "Tab: show all projects."],
+        ),
+        (false, ProjectFilter::All) => (
+            "No sessions yet.",
+            &[START_SUGGESTION, "List the agents:  segue doctor"],
+        ),
     };
     // An empty line above, if it fits.
-    let top_margin = usize::from(usize::from(area.height) > lines.len());
+    let top_margin = usize::from(usize::from(area.height) > suggestions.len() + 1);
     let width = usize::from(area.width).saturating_sub(MARK_WIDTH);
-    for ((message, style), line) in lines.iter().zip(area.rows().skip(top_margin)) {
+    let suggestions = suggestions.iter().map(|text| (*text, PLAIN_STYLE));
+    let lines = [(heading, BOLD_STYLE)].into_iter().chain(suggestions);
+    for ((message, style), line) in lines.zip(area.rows().skip(top_margin)) {
         let message = format!("  {}", text::truncate(message, width));
-        draw_line(frame, line, &Line::styled(message, *style));
+        draw_line(frame, line, &Line::styled(message, style));
     }
 }
+
+/// Suggestion for a list without sessions.
+const START_SUGGESTION: &str = "Start one:  segue chat \"explain this repository\"";
 
 fn row_line(
     state: &PickerState,
@@ -128,42 +119,35 @@ fn row_line(
     is_selected: bool,
 ) -> Line<'static> {
     // Colours and dim text are hard to read in reverse.
-    let row_style = |style, colour| {
-        if is_selected {
-            PLAIN_STYLE
-        } else {
-            with_colour(state, style, colour)
-        }
+    let (dim, provider_style) = if is_selected {
+        (PLAIN_STYLE, PLAIN_STYLE)
+    } else {
+        let colour = provider_colour(&row.provider);
+        (DIM_STYLE, with_colour(state, PLAIN_STYLE, colour))
     };
-    let dim = if is_selected { PLAIN_STYLE } else { DIM_STYLE };
     let mark = if is_selected { "› " } else { "  " };
     let age = text::pad_left(&format_age(row.updated_at, state.now), AGE_WIDTH - 1);
     let mut spans = vec![
         Span::styled(mark, BOLD_STYLE),
         Span::styled(format!("{age} "), dim),
     ];
-    let mut cell = |content: Option<&str>, width: usize, style: Style| {
-        if width > 0 {
-            let content =
-                text::pad_right(&text::to_plain_line(content.unwrap_or_default()), width - 1);
-            spans.push(Span::styled(format!("{content} "), style));
-        }
+    let cell = |content: &str, width: usize| {
+        text::pad_right(&text::to_plain_line(content), width.saturating_sub(1))
     };
-    cell(
-        Some(&row.provider),
-        columns.provider,
-        row_style(PLAIN_STYLE, provider_colour(&row.provider)),
-    );
+    if columns.provider > 0 {
+        let provider = cell(&row.provider, columns.provider);
+        spans.push(Span::styled(format!("{provider} "), provider_style));
+    }
     spans.extend(title_spans(state, row, columns.title, is_selected));
-    let mut cell = |content: Option<&str>, width: usize| {
+    for (content, width) in [
+        (&row.project, columns.project),
+        (&row.branch, columns.branch),
+    ] {
         if width > 0 {
-            let content =
-                text::pad_right(&text::to_plain_line(content.unwrap_or_default()), width - 1);
+            let content = cell(content.as_deref().unwrap_or_default(), width);
             spans.push(Span::styled(format!(" {content}"), dim));
         }
-    };
-    cell(row.project.as_deref(), columns.project);
-    cell(row.branch.as_deref(), columns.branch);
+    }
     if columns.turns > 0 {
         let turns = text::pad_left(&format_count(row.turn_count.into()), columns.turns);
         spans.push(Span::styled(turns, dim));
@@ -186,9 +170,7 @@ fn title_spans(
         RowStatus::Deleted => ("deleted", dim),
     };
     let style = if is_selected { PLAIN_STYLE } else { style };
-    let labels = row.feature.iter().map(|feature| format!("@{feature}"));
-    let labels = labels.chain(row.tags.iter().map(|tag| format!("#{tag}")));
-    let labels = text::to_plain_line(&labels.collect::<Vec<_>>().join(" "));
+    let labels = text::to_plain_line(&row.labels().collect::<Vec<_>>().join(" "));
     // The title gets at least half of the width.
     let mut badge_room = width / 2;
     let mut badges = Vec::new();
@@ -199,43 +181,34 @@ fn title_spans(
             badges.push(Span::styled(format!(" {badge}"), style));
         }
     }
-    let room = width
-        - badges
-            .iter()
-            .map(|span| text::display_width(&span.content))
-            .sum::<usize>();
+    let room = width - spans_width(&badges);
     let title = match text::to_plain_line(&row.title) {
         title if title.trim().is_empty() => "(no title)".to_owned(),
         title => title,
     };
     let title = text::truncate(title.trim(), room);
-    let mut remaining = room - text::display_width(&title);
-    let mut spans = vec![Span::styled(
-        title,
-        if is_selected { BOLD_STYLE } else { PLAIN_STYLE },
-    )];
-    if let Some(snippet) = row
-        .snippet
-        .as_ref()
-        .filter(|_| remaining >= MIN_SNIPPET_WIDTH)
+    let snippet_room = room - text::display_width(&title);
+    let title_style = if is_selected { BOLD_STYLE } else { PLAIN_STYLE };
+    let mut spans = vec![Span::styled(title, title_style)];
+    if let Some(mut snippet) = row.snippet.clone()
+        && snippet_room >= MIN_SNIPPET_WIDTH
     {
-        spans.push(Span::styled("  ", dim));
-        remaining -= 2;
-        for (index, text_span) in snippet.iter().enumerate() {
-            let mut content = text::to_plain_line(&text_span.text);
-            if index == 0 && !text_span.is_match {
-                // The match matters more than the text before it.
-                content = text::truncate_start(&content, remaining / 3);
-            }
-            let content = text::truncate(&content, remaining);
-            remaining -= text::display_width(&content);
-            let style = if text_span.is_match { BOLD_STYLE } else { dim };
-            spans.push(Span::styled(content, style));
+        let room = snippet_room - 2;
+        if let Some(first) = snippet.first_mut().filter(|span| !span.is_match) {
+            // The match matters more than the text before it.
+            first.text = text::truncate_start(&text::to_plain_line(&first.text), room / 3);
         }
+        spans.push(Span::styled("  ", dim));
+        spans.extend(snippet_spans(&snippet, room, dim));
     }
-    spans.push(Span::raw(" ".repeat(remaining)));
+    spans.push(Span::raw(" ".repeat(room - spans_width(&spans))));
     spans.extend(badges);
     spans
+}
+
+fn spans_width(spans: &[Span<'_>]) -> usize {
+    let widths = spans.iter().map(|span| text::display_width(&span.content));
+    widths.sum()
 }
 
 /// Returns the colour of an agent. No colour equals the foreground or the background of a common terminal.

@@ -6,7 +6,7 @@ use ratatui::style::Modifier;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear};
 
-use super::{BOLD_STYLE, PLAIN_STYLE, draw_line};
+use super::{BOLD_STYLE, draw_line};
 use crate::picker::data_source::PickerRow;
 use crate::picker::keys::HELP_ENTRIES;
 use crate::picker::line_editor::LineEditor;
@@ -27,50 +27,27 @@ pub(super) fn draw_help(frame: &mut Frame<'_>, top: usize) {
     let inner = draw_box(frame, "keys", footer, width, HELP_ENTRIES.len());
     let max_top = HELP_ENTRIES.len().saturating_sub(inner.height.into());
     for ((key, description), line) in HELP_ENTRIES.iter().skip(top.min(max_top)).zip(inner.rows()) {
-        let spans = vec![
-            Span::styled(format!("{}  ", text::pad_right(key, key_width)), BOLD_STYLE),
-            Span::styled(
-                text::truncate(
-                    description,
-                    usize::from(line.width).saturating_sub(key_width + 2),
-                ),
-                PLAIN_STYLE,
-            ),
-        ];
+        let key = format!("{}  ", text::pad_right(key, key_width));
+        let room = usize::from(line.width).saturating_sub(key_width + 2);
+        let description = Span::raw(text::truncate(description, room));
+        let spans = vec![Span::styled(key, BOLD_STYLE), description];
         draw_line(frame, line, &Line::from(spans));
     }
 }
 
 pub(super) fn draw_tag_dialog(frame: &mut Frame<'_>, row: &PickerRow, line: &LineEditor) {
-    let inner = draw_box(
-        frame,
-        "tag",
-        "Enter: apply, -TAG: remove a tag, Esc: cancel",
-        46,
-        2,
-    );
-    let width = usize::from(inner.width);
-    let (typed, cursor) = line.visible_part(width.saturating_sub(1));
-    let mut lines = inner.rows();
-    if let Some(title_area) = lines.next().filter(|_| inner.height > 1) {
-        let title = text::truncate(&text::to_plain_line(&row.title), width);
-        draw_line(frame, title_area, &Line::raw(title));
-    }
-    let Some(input_area) = inner.rows().next_back() else {
+    let footer = "Enter: apply, -TAG: remove a tag, Esc: cancel";
+    let area = draw_row_dialog(frame, row, "tag", footer, 1);
+    let (typed, cursor) = line.visible_part(usize::from(area.width).saturating_sub(1));
+    let Some(input_area) = area.rows().next_back() else {
         return;
     };
-    draw_line(
-        frame,
-        input_area,
-        &Line::from(vec![Span::raw("#"), Span::styled(typed, BOLD_STYLE)]),
-    );
-    let x = u16::try_from(cursor + 1)
-        .unwrap_or(u16::MAX)
-        .saturating_add(input_area.x);
-    frame.set_cursor_position(Position::new(
-        x.min(input_area.right().saturating_sub(1)),
-        input_area.y,
-    ));
+    let input = Line::from(vec![Span::raw("#"), Span::styled(typed, BOLD_STYLE)]);
+    draw_line(frame, input_area, &input);
+    let column = u16::try_from(cursor + 1).unwrap_or(u16::MAX);
+    let last_x = input_area.right().saturating_sub(1);
+    let x = input_area.x.saturating_add(column).min(last_x);
+    frame.set_cursor_position(Position::new(x, input_area.y));
 }
 
 pub(super) fn draw_handoff_dialog(
@@ -79,33 +56,38 @@ pub(super) fn draw_handoff_dialog(
     agents: &[String],
     selected: usize,
 ) {
-    let inner = draw_box(
-        frame,
-        "hand off to",
-        "Enter: hand off, Esc: cancel",
-        46,
-        agents.len() + 1,
-    );
-    let width = usize::from(inner.width);
-    let mut lines = inner.rows();
-    if let Some(title_area) = lines.next().filter(|_| inner.height > 1) {
-        let title = text::truncate(&text::to_plain_line(&row.title), width);
-        draw_line(frame, title_area, &Line::raw(title));
-    }
-    let room = usize::from(inner.height.saturating_sub(1).max(1));
-    let top = (selected + 1).saturating_sub(room);
-    let agents = agents.iter().enumerate().skip(top);
-    for ((index, agent), line) in agents.zip(
-        inner
-            .rows()
-            .skip(inner.height.min(2).saturating_sub(1).into()),
-    ) {
+    let footer = "Enter: hand off, Esc: cancel";
+    let area = draw_row_dialog(frame, row, "hand off to", footer, agents.len());
+    let width = usize::from(area.width);
+    let top = (selected + 1).saturating_sub(area.height.max(1).into());
+    for ((index, agent), line) in agents.iter().enumerate().skip(top).zip(area.rows()) {
         let mark = if index == selected { "›" } else { " " };
         let label = format!("{mark} {} {}", index + 1, text::to_plain_line(agent));
         draw_line(frame, line, &Line::raw(text::truncate(&label, width)));
         if index == selected {
             frame.buffer_mut().set_style(line, Modifier::REVERSED);
         }
+    }
+}
+
+/// Draws a box with the title of a conversation, unless it has only one line. Returns the area below the title.
+fn draw_row_dialog(
+    frame: &mut Frame<'_>,
+    row: &PickerRow,
+    title: &str,
+    footer: &str,
+    height: usize,
+) -> Rect {
+    let inner = draw_box(frame, title, footer, 46, height + 1);
+    if inner.height <= 1 {
+        return inner;
+    }
+    let title = text::truncate(&text::to_plain_line(&row.title), inner.width.into());
+    draw_line(frame, inner, &Line::raw(title));
+    Rect {
+        y: inner.y + 1,
+        height: inner.height - 1,
+        ..inner
     }
 }
 

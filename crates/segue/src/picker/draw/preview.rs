@@ -5,8 +5,8 @@ use ratatui::layout::Rect;
 use ratatui::style::{Color, Style};
 use ratatui::text::{Line, Span};
 
-use super::{BOLD_STYLE, DIM_STYLE, PLAIN_STYLE, draw_line, list, with_colour};
-use crate::picker::data_source::{HighlightedText, PickerRow, PreviewTurn, RowPreview, RowStatus};
+use super::{BOLD_STYLE, DIM_STYLE, PLAIN_STYLE, draw_line, list, snippet_spans, with_colour};
+use crate::picker::data_source::{PickerRow, PreviewTurn, RowPreview, RowStatus};
 use crate::picker::layout::PickerLayout;
 use crate::picker::state::PickerState;
 use crate::terminal::{format_age, format_plural, text};
@@ -17,13 +17,8 @@ const MAX_PROMPT_LINES: usize = 6;
 const MAX_MESSAGE_CHARS: usize = 8000;
 
 pub(super) fn draw_preview(state: &PickerState, frame: &mut Frame<'_>, area: Rect) {
-    let Some(row) = state.window.selected() else {
-        return;
-    };
-    let lines = preview_lines(state, row, area.width.into());
-    let scroll = state
-        .preview_scroll
-        .min(lines.len().saturating_sub(area.height.into()));
+    let lines = preview_lines(state, area);
+    let scroll = state.preview_scroll.min(max_offset(&lines, area));
     for (line, line_area) in lines.into_iter().skip(scroll).zip(area.rows()) {
         draw_line(frame, line_area, &line);
     }
@@ -31,36 +26,28 @@ pub(super) fn draw_preview(state: &PickerState, frame: &mut Frame<'_>, area: Rec
 
 /// Returns the maximum scroll offset of the preview.
 pub(in crate::picker) fn max_scroll(state: &PickerState) -> usize {
-    let (Some(area), Some(row)) = (
-        PickerLayout::for_size(state.size).preview,
-        state.window.selected(),
-    ) else {
-        return 0;
-    };
-    let lines = preview_lines(state, row, area.width.into());
+    let area = PickerLayout::for_size(state.size).preview;
+    area.map_or(0, |area| max_offset(&preview_lines(state, area), area))
+}
+
+fn max_offset(lines: &[Line<'_>], area: Rect) -> usize {
     lines.len().saturating_sub(area.height.into())
 }
 
-fn preview_lines(state: &PickerState, row: &PickerRow, width: usize) -> Vec<Line<'static>> {
-    let mut lines = Vec::new();
+fn preview_lines(state: &PickerState, area: Rect) -> Vec<Line<'static>> {
+    let (mut lines, width) = (Vec::new(), usize::from(area.width));
+    let Some(row) = state.window.selected() else {
+        return lines;
+    };
     let title = text::to_plain_line(&row.title);
     push_wrapped(&mut lines, title.trim(), width, BOLD_STYLE, 2);
     lines.push(details_line(state, row, width));
     match state.selected_preview() {
-        None => lines.extend(
-            row.snippet
-                .as_ref()
-                .map(|snippet| snippet_line(snippet, width)),
-        ),
+        None => lines.extend(snippet_line(row, width)),
         Some(Err(error)) => {
             let style = with_colour(state, PLAIN_STYLE, Color::Red);
-            push_wrapped(
-                &mut lines,
-                &format!("error: {}", text::to_plain_line(error)),
-                width,
-                style,
-                3,
-            );
+            let error = format!("error: {}", text::to_plain_line(error));
+            push_wrapped(&mut lines, &error, width, style, 3);
         }
         Some(Ok(preview)) => push_preview(&mut lines, state, row, preview, width),
     }
@@ -69,24 +56,20 @@ fn preview_lines(state: &PickerState, row: &PickerRow, width: usize) -> Vec<Line
 
 /// Returns the details of a row in one line.
 fn details_line(state: &PickerState, row: &PickerRow, width: usize) -> Line<'static> {
-    let turns = format_plural(row.turn_count, "turn");
     let status = match row.status {
         RowStatus::Idle => None,
-        RowStatus::Running => Some("running".to_owned()),
-        RowStatus::Archived => Some("archived".to_owned()),
-        RowStatus::Deleted => Some("deleted by its agent".to_owned()),
+        RowStatus::Running => Some("running"),
+        RowStatus::Archived => Some("archived"),
+        RowStatus::Deleted => Some("deleted by its agent"),
     };
-    let details = [
-        Some(turns),
-        Some(format_age(row.updated_at, state.now)),
-        status,
+    let mut details = vec![
+        format_plural(row.turn_count, "turn"),
+        format_age(row.updated_at, state.now),
     ];
-    let details = details.into_iter().flatten();
-    let details = details.chain(row.project.clone()).chain(row.branch.clone());
-    let details = details.chain(row.feature.iter().map(|feature| format!("@{feature}")));
-    let details: Vec<String> = details
-        .chain(row.tags.iter().map(|tag| format!("#{tag}")))
-        .collect();
+    details.extend(status.map(str::to_owned));
+    details.extend(row.project.clone());
+    details.extend(row.branch.clone());
+    details.extend(row.labels());
     let provider = text::truncate(&text::to_plain_line(&row.provider), width);
     let style = with_colour(state, PLAIN_STYLE, list::provider_colour(&row.provider));
     let room = width.saturating_sub(text::display_width(&provider));
@@ -105,14 +88,11 @@ fn push_preview(
     width: usize,
 ) {
     for detail in &preview.details {
-        lines.push(Line::styled(
-            text::truncate(&text::to_plain_line(detail), width),
-            DIM_STYLE,
-        ));
+        let detail = text::truncate(&text::to_plain_line(detail), width);
+        lines.push(Line::styled(detail, DIM_STYLE));
     }
-    if let Some(snippet) = preview.snippet.as_ref().or(row.snippet.as_ref()) {
-        lines.push(Line::default());
-        lines.push(snippet_line(snippet, width));
+    if let Some(snippet_line) = snippet_line(row, width) {
+        lines.extend([Line::default(), snippet_line]);
     }
     for turn in &preview.last_turns {
         lines.push(Line::default());
@@ -137,18 +117,15 @@ fn push_turn(
         BOLD_STYLE,
         MAX_PROMPT_LINES,
     );
-    for (index, line) in prompt_lines.into_iter().enumerate() {
+    let label_style = with_colour(state, BOLD_STYLE, Color::Cyan);
+    for (index, mut line) in prompt_lines.into_iter().enumerate() {
         let prefix = if index == 0 {
             label.clone()
         } else {
             " ".repeat(indent)
         };
-        let mut spans = vec![Span::styled(
-            prefix,
-            with_colour(state, BOLD_STYLE, Color::Cyan),
-        )];
-        spans.extend(line.spans.into_iter().map(|span| span.style(BOLD_STYLE)));
-        lines.push(Line::from(spans));
+        line.spans.insert(0, Span::styled(prefix, label_style));
+        lines.push(line);
     }
     let answer: String = turn.answer.chars().take(MAX_MESSAGE_CHARS).collect();
     push_wrapped(lines, &answer, width, PLAIN_STYLE, usize::MAX);
@@ -175,15 +152,8 @@ fn push_wrapped(
     }
 }
 
-/// Formats the snippet with its matches on one line.
-fn snippet_line(snippet: &HighlightedText, width: usize) -> Line<'static> {
-    let mut remaining = width;
-    let mut spans = Vec::new();
-    for span in snippet {
-        let content = text::truncate(&text::to_plain_line(&span.text), remaining);
-        let style = if span.is_match { BOLD_STYLE } else { DIM_STYLE };
-        remaining -= text::display_width(&content);
-        spans.push(Span::styled(content, style));
-    }
-    Line::from(spans)
+/// Formats the snippet with its matches on one line. `None` without a search.
+fn snippet_line(row: &PickerRow, width: usize) -> Option<Line<'static>> {
+    let snippet = row.snippet.as_ref()?;
+    Some(Line::from(snippet_spans(snippet, width, DIM_STYLE)))
 }

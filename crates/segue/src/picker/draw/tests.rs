@@ -4,7 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::Size;
 
 use super::*;
-use crate::picker::data_source::{DataSource, ListRefresh, PickerOptions, RowActionOutcome};
+use crate::picker::data_source::{DataSource, ListRefresh, RowActionOutcome};
 use crate::picker::keys::{ListMove, PickerKey};
 use crate::picker::state::WorkerAnswer;
 use crate::picker::tests::local_source::{FakeSource, now};
@@ -16,15 +16,10 @@ fn state_after_keys(
     search_text: &str,
     keys: &[PickerKey],
 ) -> PickerState {
-    let options = PickerOptions {
-        project_filter: ProjectFilter::All,
-        order: RowOrder::Newest,
-        search_text: search_text.to_owned(),
-        agents: ["claude", "codex", "gemini"].map(str::to_owned).into(),
-        use_colour: true,
-    };
+    let agents = ["claude", "codex", "gemini"].map(str::to_owned).into();
     let mut source = FakeSource::with_rows(now(), row_count);
-    let mut state = PickerState::new(options, now());
+    let mut state = PickerState::new(agents, true, now());
+    state.search_line.insert(search_text);
     state.resize(Size { width, height });
     answer_queries(&mut state, &mut source);
     for key in keys {

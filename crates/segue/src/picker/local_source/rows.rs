@@ -4,7 +4,7 @@ use std::path::Path;
 
 use segue_catalog::index::NativeStatus;
 use segue_core::brief::FirstPrompt;
-use segue_core::session::{Message, Role, SessionStatus};
+use segue_core::session::{Message, Role, SessionStatus, Title};
 use segue_engine::{Conversation, NativeEntry, Snippet};
 
 use crate::picker::data_source::{HighlightedText, PickerRow, PreviewTurn, RowStatus, TextSpan};
@@ -31,17 +31,12 @@ pub(super) fn conversation_row(conversation: &Conversation) -> PickerRow {
         },
         Conversation::Native(native) => {
             let head = &native.session.head;
-            let title = head.title.as_ref().map(|title| title.as_str().to_owned());
+            let first_prompt = head.first_prompt.as_deref().map(FirstPrompt::user_prompt);
+            let title = head.title.as_ref().map(Title::as_str).or(first_prompt);
             PickerRow {
                 id,
                 provider: native.session.provider.to_string(),
-                title: title
-                    .or_else(|| {
-                        head.first_prompt
-                            .as_deref()
-                            .map(|prompt| FirstPrompt::user_prompt(prompt).to_owned())
-                    })
-                    .unwrap_or_default(),
+                title: title.unwrap_or_default().to_owned(),
                 project: head.cwd.as_deref().map(directory_name),
                 branch: head.branch.clone(),
                 updated_at: head.updated_at,
@@ -79,21 +74,15 @@ pub(super) fn conversation_details(conversation: &Conversation) -> Vec<String> {
         Conversation::Session(session, _) => {
             details.push(session.project.cwd.clone());
             details.push(format!("{} · {}", session.id, session.provider));
-            details.extend(
-                session
-                    .total_tokens
-                    .map(|tokens| format_plural(tokens, "token")),
-            );
+            let tokens = session.total_tokens;
+            details.extend(tokens.map(|tokens| format_plural(tokens, "token")));
         }
         Conversation::Native(native) => {
             let head = &native.session.head;
             details.extend(head.cwd.clone());
             details.push(format!("{} · {}", head.id, native.session.provider));
-            details.extend(
-                head.branch
-                    .as_ref()
-                    .map(|branch| format!("branch {branch}")),
-            );
+            let branch = head.branch.as_ref();
+            details.extend(branch.map(|branch| format!("branch {branch}")));
             if let Some(indexed) = &native.details {
                 let tokens = indexed.usage.total_tokens;
                 let tokens = tokens.map(|tokens| format_plural(tokens, "token"));

@@ -2,27 +2,19 @@
 
 use super::{PickerAction, PickerMessage, PickerMode, PickerState, choose_row};
 use crate::picker::data_source::{ChoiceAction, RowAction, parse_tag_change};
-use crate::picker::keys::{HELP_ENTRIES, ListMove, PickerKey};
+use crate::picker::keys::{HELP_ENTRIES, PickerKey};
 
 impl PickerState {
-    pub(super) fn handle_help_key(&mut self, key: &PickerKey, top: usize) {
-        let last_index = HELP_ENTRIES.len().saturating_sub(1);
+    pub(super) fn handle_help_key(&mut self, key: &PickerKey, top: usize) -> PickerAction {
         let page_height = usize::from(self.size.height).saturating_sub(4).max(1);
-        let top = match key {
-            PickerKey::Move(ListMove::Up) => top.saturating_sub(1),
-            PickerKey::Move(ListMove::Down) => top + 1,
-            PickerKey::Move(ListMove::PageUp) => top.saturating_sub(page_height),
-            PickerKey::Move(ListMove::PageDown) => top + page_height,
-            PickerKey::Move(ListMove::First) => 0,
-            PickerKey::Move(ListMove::Last) => last_index,
-            _ => {
-                self.mode = PickerMode::List;
-                return;
-            }
+        let last_index = HELP_ENTRIES.len().saturating_sub(1);
+        self.mode = match key {
+            PickerKey::Move(movement) => PickerMode::Help {
+                top: movement.apply(top, page_height, last_index),
+            },
+            _ => PickerMode::List,
         };
-        self.mode = PickerMode::Help {
-            top: top.min(last_index),
-        };
+        PickerAction::Continue
     }
 
     pub(super) fn handle_tag_key(&mut self, key: PickerKey) -> PickerAction {
@@ -55,38 +47,25 @@ impl PickerState {
         let PickerMode::Handoff(row, agents, selected) = &mut self.mode else {
             return PickerAction::Continue;
         };
-        let last_index = agents.len().saturating_sub(1);
         let selected_agent = match key {
-            PickerKey::Move(ListMove::Up) => {
-                return select_agent(selected, selected.saturating_sub(1));
+            PickerKey::Move(movement) => {
+                let last_index = agents.len().saturating_sub(1);
+                *selected = movement.apply(*selected, agents.len(), last_index);
+                return PickerAction::Continue;
             }
-            PickerKey::Move(ListMove::Down) => {
-                return select_agent(selected, (*selected + 1).min(last_index));
-            }
-            PickerKey::Move(ListMove::First | ListMove::PageUp) => {
-                return select_agent(selected, 0);
-            }
-            PickerKey::Move(ListMove::Last | ListMove::PageDown) => {
-                return select_agent(selected, last_index);
-            }
-            PickerKey::Enter => agents.get(*selected).cloned(),
+            PickerKey::Enter => agents.get(*selected),
             PickerKey::Char(c) => match digit_index(*c).and_then(|index| agents.get(index)) {
                 None => return PickerAction::Continue,
-                agent => agent.cloned(),
+                agent => agent,
             },
             _ => None,
         };
-        let row = row.clone();
+        let action = selected_agent.map_or(PickerAction::Continue, |agent| {
+            choose_row(row.clone(), ChoiceAction::Handoff(agent.clone()))
+        });
         self.mode = PickerMode::List;
-        selected_agent.map_or(PickerAction::Continue, |agent| {
-            choose_row(row, ChoiceAction::Handoff(agent))
-        })
+        action
     }
-}
-
-fn select_agent(selected: &mut usize, index: usize) -> PickerAction {
-    *selected = index;
-    PickerAction::Continue
 }
 
 /// Returns the index that a digit selects.

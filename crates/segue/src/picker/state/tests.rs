@@ -12,14 +12,8 @@ struct StateFixture {
 
 impl StateFixture {
     fn new(width: u16, height: u16) -> Self {
-        let options = PickerOptions {
-            project_filter: ProjectFilter::All,
-            order: RowOrder::Newest,
-            search_text: String::new(),
-            agents: ["claude", "codex", "gemini"].map(str::to_owned).into(),
-            use_colour: true,
-        };
-        let mut state = PickerState::new(options, now());
+        let agents = ["claude", "codex", "gemini"].map(str::to_owned).into();
+        let mut state = PickerState::new(agents, true, now());
         state.resize(Size { width, height });
         Self {
             state,
@@ -400,7 +394,7 @@ fn the_help_opens_on_an_empty_line_and_closes_with_any_key() {
     assert_eq!(fixture.type_text("x"), PickerAction::Continue);
     assert_eq!(
         (&fixture.state.mode, fixture.state.search_line.text()),
-        (&PickerMode::List, "abc".to_owned())
+        (&PickerMode::List, "abc")
     );
     fixture.press([PickerKey::Help]);
     assert_eq!(fixture.press([PickerKey::Quit]), PickerAction::Exit);

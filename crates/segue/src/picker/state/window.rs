@@ -70,21 +70,9 @@ impl ListWindow {
 
     pub(super) fn move_selection(&mut self, movement: ListMove) {
         let page_height = self.height.saturating_sub(1).max(1);
-        self.selected_index = match movement {
-            ListMove::Up => self.selected_index.saturating_sub(1),
-            ListMove::Down => self.selected_index + 1,
-            ListMove::PageUp => self.selected_index.saturating_sub(page_height),
-            ListMove::PageDown => self.selected_index + page_height,
-            ListMove::First => 0,
-            ListMove::Last => self.len(),
-        };
+        let last_index = self.len().saturating_sub(1);
+        self.selected_index = movement.apply(self.selected_index, page_height, last_index);
         self.clamp_position();
-    }
-
-    /// Moves to the first row, for another list.
-    pub(super) fn reset_position(&mut self) {
-        self.selected_index = 0;
-        self.top = 0;
     }
 
     /// Moves the selection into the list, and the visible part to the selection.
@@ -147,15 +135,14 @@ impl ListWindow {
             PreservedState::None | PreservedState::Position => None,
         };
         if preserved == PreservedState::None {
-            self.reset_position();
+            (self.selected_index, self.top) = (0, 0);
         }
         let fetched = offset + page.rows.len();
         self.offset = offset;
         self.total = Some(match page.total {
+            total if page.rows.is_empty() => RowTotal::Exact(total.count().min(offset)),
             // The total is at least the number of fetched rows.
-            RowTotal::Exact(total) if page.rows.is_empty() => RowTotal::Exact(total.min(offset)),
             RowTotal::Exact(total) => RowTotal::Exact(total.max(fetched)),
-            RowTotal::AtLeast(total) if page.rows.is_empty() => RowTotal::Exact(total.min(offset)),
             RowTotal::AtLeast(total) => RowTotal::AtLeast(total.max(fetched)),
         });
         self.rows = page.rows;

@@ -166,7 +166,6 @@ impl DataSource for FakeSource {
                 row.project.as_deref().unwrap_or_default(),
                 row.id
             )],
-            snippet: None,
             last_turns: (1..=row.turn_count).rev().take(5).map(turn).collect(),
         })
     }

@@ -9,8 +9,8 @@ use segue_testkit::terminal::Pty;
 
 use super::local_source::FakeSource;
 
+use crate::picker;
 use crate::picker::screen::Screen;
-use crate::picker::{self, PickerOptions, ProjectFilter, RowOrder};
 
 /// Variable that marks the process in the terminal, and selects its behaviour.
 const HOST_VARIABLE: &str = "SEGUE_PICKER_HOST";
@@ -28,13 +28,8 @@ fn host() {
     assert!(picker::is_terminal_supported());
     let now = Timestamp::now();
     let row_count = if behaviour == "empty" { 0 } else { 30_000 };
-    let options = PickerOptions {
-        project_filter: ProjectFilter::All,
-        order: RowOrder::Newest,
-        search_text: String::new(),
-        agents: ["claude", "codex", "gemini"].map(str::to_owned).into(),
-        use_colour: crate::terminal::Style::stdout().has_colour(),
-    };
+    let agents = ["claude", "codex", "gemini"].map(str::to_owned).into();
+    let use_colour = crate::terminal::Style::stdout().has_colour();
     let refreshed = Arc::<AtomicBool>::default();
     let open = move || {
         let source = FakeSource::with_rows(now, row_count);
@@ -43,7 +38,7 @@ fn host() {
             ..source
         })
     };
-    let outcome = picker::run(open, options);
+    let outcome = picker::run(open, agents, use_colour);
     let message = match outcome {
         Ok(None) => "cancelled".to_owned(),
         Ok(Some(choice)) => format!("chose {} to {:?}", choice.row.id, choice.action),

@@ -214,21 +214,21 @@ fn a_refresh_runs_automatically_and_on_request() {
         }
         fixture.workers.request_refresh();
     }
-    let shared = SharedInbox::default();
+    let channel = WorkersFixture::new().workers.channel;
     assert_eq!(
-        wait_until_due(&shared, Duration::ZERO),
+        channel.wait_until_due(Duration::ZERO),
         Some(false),
         "the interval ended"
     );
-    lock_inbox(&shared).is_refresh_requested = true;
+    channel.lock_inbox().is_refresh_requested = true;
     let hour = Duration::from_hours(1);
     assert_eq!(
-        wait_until_due(&shared, hour),
+        channel.wait_until_due(hour),
         Some(true),
         "the user requested it"
     );
-    lock_inbox(&shared).is_closed = true;
-    assert_eq!(wait_until_due(&shared, hour), None);
+    channel.lock_inbox().is_closed = true;
+    assert_eq!(channel.wait_until_due(hour), None);
 }
 
 #[test]
@@ -242,9 +242,9 @@ fn pending_actions_finish_before_the_end() {
         .request_action(generate_row(1, now()), RowAction::Archive);
     fixture.workers.request_preview(generate_row(2, now()), 1);
     fixture.expect_request("Fork id-1");
-    let inbox = Arc::clone(&fixture.workers.inbox);
+    let channel = Arc::clone(&fixture.workers.channel);
     let end = std::thread::spawn(move || fixture.workers.finish());
-    while !lock_inbox(&inbox).is_closed {
+    while !channel.lock_inbox().is_closed {
         std::thread::yield_now();
     }
     // Only two permissions are given: the end does not wait for a preview that is not needed.
