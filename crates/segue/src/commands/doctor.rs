@@ -4,12 +4,12 @@ mod retention;
 
 use std::io::IsTerminal;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use segue_agents::known::KNOWN_AGENTS;
-use segue_agents::{Agent, Probe, Provider};
+use segue_agents::{Agent, Provider, Transport};
 use segue_api::doctor::{AgentDiagnosis, DoctorReport, StoreDiagnosis, TransportDiagnosis};
 use segue_api::text::ShellActions;
 use segue_catalog::Catalog;
@@ -32,67 +32,11 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Column at which the values of fields begin.
 const INDENT: usize = 16;
 
-/// Health of the store.
-struct StoreReport {
-    path: PathBuf,
-    format: Option<i64>,
-    sessions: Option<u64>,
-    problems: Vec<String>,
-}
-
-/// State of one agent.
+/// Diagnosis of an agent for both outputs.
 struct AgentReport {
-    name: String,
-    path: Option<PathBuf>,
-    transports: Vec<TransportReport>,
-    /// Number of native sessions on this machine. `None` if segue cannot read them.
-    sessions: Option<usize>,
-    /// Native sessions that the agent deletes automatically.
-    retention: Option<retention::RetentionReport>,
-    note: Option<String>,
-}
-
-/// State of one transport of an agent.
-struct TransportReport {
-    name: &'static str,
-    probe_result: Result<Probe, String>,
-}
-
-impl AgentReport {
-    /// Returns the answer of the first transport that works.
-    fn first_probe(&self) -> Option<&Probe> {
-        self.transports
-            .iter()
-            .find_map(|transport| transport.probe_result.as_ref().ok())
-    }
-
-    fn version(&self) -> Option<&str> {
-        self.first_probe()?.version.as_deref()
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        let mut merged = self
-            .first_probe()
-            .map(|probe| probe.capabilities)
-            .unwrap_or_default();
-        if self.sessions.is_some() && !self.transports.is_empty() {
-            // Capabilities that the agent does not report are available through its files.
-            merged.list = merged.list.or(Some(CapabilitySource::Files));
-            merged.delete = merged.delete.or(Some(CapabilitySource::Files));
-            if merged.resume.or(merged.load).is_some() {
-                merged.continue_last = merged.continue_last.or(Some(CapabilitySource::Files));
-            }
-        }
-        merged
-    }
-
-    fn usable_transports(&self) -> Vec<&'static str> {
-        let usable = self
-            .transports
-            .iter()
-            .filter(|transport| transport.probe_result.is_ok());
-        usable.map(|transport| transport.name).collect()
-    }
+    diagnosis: AgentDiagnosis,
+    /// Text about the automatic deletion of sessions, which is more precise than its JSON.
+    retention_text: Option<String>,
 }
 
 pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
@@ -101,52 +45,49 @@ pub(crate) async fn run(args: DoctorArgs) -> Result<ExitCode, CliError> {
         eprint_line("checking the agents …");
     }
     let agents = probe_agents().await?;
+    let exit_code = if store.healthy {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    };
     if args.json {
         print_json(&DoctorReport {
             version: VERSION.to_owned(),
-            store: store_json(&store),
-            providers: agents.iter().map(agent_json).collect(),
+            store,
+            providers: agents.into_iter().map(|agent| agent.diagnosis).collect(),
         });
     } else {
         print_report(&store, &agents);
     }
-    Ok(if store.problems.is_empty() {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(exit_code)
 }
 
 /// Opens and checks the store. Reports problems of the store as findings, not as errors of the command.
-async fn check_store() -> Result<StoreReport, CliError> {
+async fn check_store() -> Result<StoreDiagnosis, CliError> {
     let home = app::home()?;
-    let mut report = StoreReport {
-        path: home.join(FILE_NAME),
-        format: None,
-        sessions: None,
-        problems: Vec::new(),
-    };
     let check_result = match SqliteStore::open(&home) {
         Ok(store) => store.check_health().await,
         Err(error) => Err(error),
     };
-    match check_result {
-        Ok(health) => {
-            report.format = Some(health.format);
-            report.sessions = Some(health.sessions);
-            report.problems = health.problems;
-        }
-        Err(error) => report.problems.push(format_store_error(error)),
-    }
+    let (health, mut problems) = match check_result {
+        Ok(health) => (Some((health.format, health.sessions)), health.problems),
+        Err(error) => (None, vec![format_store_error(error)]),
+    };
     if let Ok(home_metadata) = std::fs::metadata(&home)
         && home_metadata.permissions().mode() & 0o077 != 0
     {
-        report.problems.push(format!(
+        problems.push(format!(
             "other users on this machine can access {}; run `chmod 700` on it",
             home.display()
         ));
     }
-    Ok(report)
+    Ok(StoreDiagnosis {
+        path: path_json(&home.join(FILE_NAME)),
+        format: health.map(|(format, _)| format),
+        sessions: health.map(|(_, sessions)| sessions),
+        healthy: problems.is_empty(),
+        problems,
+    })
 }
 
 fn format_store_error(error: StoreError) -> String {
@@ -163,69 +104,92 @@ async fn probe_agents() -> Result<Vec<AgentReport>, CliError> {
     let home = app::home()?;
     let providers = app::build_agents(&home, &config);
     let catalog = app::build_catalog(&app::current_project()?, &config);
-    let mut names: Vec<String> = providers
+    let mut names: Vec<&str> = providers
         .iter()
-        .map(|provider| provider.provider().to_string())
+        .map(|provider| provider.provider().as_str())
         .collect();
     // Common agents are listed even if they are not installed.
     for known_agent in KNOWN_AGENTS {
-        if !names.iter().any(|name| name == known_agent.provider) {
-            names.push(known_agent.provider.to_owned());
+        if !names.contains(&known_agent.provider) {
+            names.push(known_agent.provider);
         }
     }
+    let mut reports = Vec::new();
     let mut probe_tasks = Vec::new();
-    for provider in &providers {
-        for transport in provider.transports() {
-            let (transport, name) = (transport.clone(), provider.provider().to_string());
-            probe_tasks.push(tokio::spawn(async move {
-                let probe_result = transport.agent.probe(PROBE_TIMEOUT).await;
-                let probe_result =
-                    probe_result.map_err(|error| error.to_failure(jiff::Timestamp::now()).message);
-                (
-                    name,
-                    TransportReport {
-                        name: transport.name,
-                        probe_result,
-                    },
-                )
-            }));
+    for (index, name) in names.into_iter().enumerate() {
+        let provider = providers.get(index).map(AsRef::as_ref);
+        reports.push(build_agent_report(name, provider, &catalog, &home));
+        for transport in provider.map_or(&[][..], Provider::transports) {
+            let probe_task = tokio::spawn(probe_transport(transport.clone()));
+            probe_tasks.push((index, probe_task));
         }
     }
-    let mut reports: Vec<AgentReport> = names
-        .into_iter()
-        .map(|name| {
-            let provider = providers
-                .iter()
-                .find(|candidate| candidate.provider().as_str() == name);
-            build_agent_report(name, provider.map(AsRef::as_ref), &catalog, &home)
-        })
-        .collect();
-    for task in probe_tasks {
-        let (name, transport_report) = task
+    for (index, probe_task) in probe_tasks {
+        let transport = probe_task
             .await
             .map_err(|error| CliError::failed("cannot check an agent").with_cause(&error))?;
-        if let Some(report) = reports.iter_mut().find(|report| report.name == name) {
-            report.transports.push(transport_report);
+        if let Some(report) = reports.get_mut(index) {
+            add_transport(&mut report.diagnosis, transport);
         }
+    }
+    for report in &mut reports {
+        add_file_capabilities(&mut report.diagnosis);
     }
     Ok(reports)
 }
 
+async fn probe_transport(transport: Transport) -> TransportDiagnosis {
+    let (probe, problem) = match transport.agent.probe(PROBE_TIMEOUT).await {
+        Ok(probe) => (Some(probe), None),
+        Err(error) => (None, Some(error.to_failure(jiff::Timestamp::now()).message)),
+    };
+    TransportDiagnosis {
+        name: transport.name.to_owned(),
+        capabilities: probe.as_ref().map(|probe| probe.capabilities),
+        version: probe.and_then(|probe| probe.version),
+        problem,
+    }
+}
+
+/// Adds a transport. The first one that works determines version and capabilities.
+fn add_transport(agent: &mut AgentDiagnosis, transport: TransportDiagnosis) {
+    if let Some(capabilities) = transport.capabilities {
+        if agent.transports.is_empty() {
+            agent.version.clone_from(&transport.version);
+            agent.capabilities = capabilities;
+        }
+        agent.transports.push(transport.name.clone());
+    }
+    agent.ways.push(transport);
+}
+
+/// Adds the capabilities that the agent does not report, but that are available through its files.
+fn add_file_capabilities(agent: &mut AgentDiagnosis) {
+    if agent.sessions.is_none() || agent.ways.is_empty() {
+        return;
+    }
+    let from_files = Some(CapabilitySource::Files);
+    let capabilities = &mut agent.capabilities;
+    capabilities.list = capabilities.list.or(from_files);
+    capabilities.delete = capabilities.delete.or(from_files);
+    if capabilities.resume.or(capabilities.load).is_some() {
+        capabilities.continue_last = capabilities.continue_last.or(from_files);
+    }
+}
+
 /// Builds the report that does not require starting the agent.
 fn build_agent_report(
-    name: String,
+    name: &str,
     provider: Option<&Provider>,
     catalog: &Catalog,
     home: &Path,
 ) -> AgentReport {
-    let provider_name = name.strip_prefix("acp:").unwrap_or(&name);
+    let provider_name = name.strip_prefix("acp:").unwrap_or(name);
+    let is_readable = catalog
+        .providers()
+        .any(|readable| readable == provider_name);
     let native_provider = ProviderId::parse(provider_name).ok();
-    let is_readable = |native_provider: &ProviderId| {
-        catalog
-            .providers()
-            .any(|readable| readable == native_provider.as_str())
-    };
-    let native_provider = native_provider.filter(is_readable);
+    let native_provider = native_provider.filter(|_| is_readable);
     let natives = native_provider
         .as_ref()
         .map(|native_provider| catalog.list_sessions(Some(native_provider), None).sessions);
@@ -233,62 +197,33 @@ fn build_agent_report(
     let retention = retention.and_then(|(native_provider, natives)| {
         retention::build_report(&native_provider, natives, catalog, home)
     });
-    let sessions = natives.map(|natives| natives.len());
-    let note = match (provider, name.as_str()) {
-        (None, _) => Some("not found on PATH".to_owned()),
-        (Some(_), "rehearsal") => Some("built-in, works offline".to_owned()),
+    let note = match (provider, name) {
+        (None, _) => Some("not found on PATH"),
+        (Some(_), "rehearsal") => Some("built-in, works offline"),
         (Some(_), _) => None,
     };
+    let retention_text = retention.as_ref();
     AgentReport {
-        path: provider.and_then(|provider| provider.program().map(Path::to_owned)),
-        transports: Vec::new(),
-        name,
-        sessions,
-        retention,
-        note,
+        retention_text: retention_text.map(|report| retention::format_report(name, report)),
+        diagnosis: AgentDiagnosis {
+            name: name.to_owned(),
+            version: None,
+            path: provider.and_then(Provider::program).map(path_json),
+            transports: Vec::new(),
+            capabilities: Capabilities::default(),
+            ways: Vec::new(),
+            sessions: natives.map(|natives| natives.len()),
+            retention: retention.as_ref().map(retention::to_json),
+            note: note.map(str::to_owned),
+        },
     }
 }
 
-fn store_json(store: &StoreReport) -> StoreDiagnosis {
-    StoreDiagnosis {
-        path: path_json(&store.path),
-        format: store.format,
-        sessions: store.sessions,
-        healthy: store.problems.is_empty(),
-        problems: store.problems.clone(),
-    }
-}
-
-fn transport_json(transport: &TransportReport) -> TransportDiagnosis {
-    let probe = transport.probe_result.as_ref().ok();
-    TransportDiagnosis {
-        name: transport.name.to_owned(),
-        version: probe.and_then(|probe| probe.version.clone()),
-        capabilities: probe.map(|probe| probe.capabilities),
-        problem: transport.probe_result.as_ref().err().cloned(),
-    }
-}
-
-fn agent_json(agent: &AgentReport) -> AgentDiagnosis {
-    let usable_transports = agent.usable_transports().into_iter();
-    AgentDiagnosis {
-        name: agent.name.clone(),
-        version: agent.version().map(str::to_owned),
-        path: agent.path.as_deref().map(path_json),
-        transports: usable_transports.map(str::to_owned).collect(),
-        capabilities: agent.capabilities(),
-        ways: agent.transports.iter().map(transport_json).collect(),
-        sessions: agent.sessions,
-        retention: agent.retention.as_ref().map(retention::to_json),
-        note: agent.note.clone(),
-    }
-}
-
-fn print_report(store: &StoreReport, agents: &[AgentReport]) {
+fn print_report(store: &StoreDiagnosis, agents: &[AgentReport]) {
     let style = Style::stdout();
     print_line(&style.bold(&format!("segue {VERSION}")));
     print_line("");
-    let health = if store.problems.is_empty() {
+    let health = if store.healthy {
         "healthy"
     } else {
         "NOT healthy"
@@ -296,15 +231,10 @@ fn print_report(store: &StoreReport, agents: &[AgentReport]) {
     let sessions = store.sessions.map_or("? sessions".to_owned(), |sessions| {
         format_plural(sessions, "session")
     });
-    print_line(&format!(
-        "store    {} ({health}, {sessions})",
-        store.path.display()
-    ));
+    print_line(&format!("store    {} ({health}, {sessions})", store.path));
     for problem in &store.problems {
-        print_line(&format!(
-            "         {}",
-            style.red(&strip_control_chars(problem))
-        ));
+        let problem = style.red(&strip_control_chars(problem));
+        print_line(&format!("         {problem}"));
     }
     for agent in agents {
         print_line("");
@@ -312,59 +242,49 @@ fn print_report(store: &StoreReport, agents: &[AgentReport]) {
     }
 }
 
-fn print_agent(agent: &AgentReport, style: Style) {
+fn print_agent(report: &AgentReport, style: Style) {
+    let agent = &report.diagnosis;
     let mut heading = style.bold(&agent.name);
-    if let Some(version) = agent.version() {
+    if let Some(version) = &agent.version {
         heading = format!("{heading} {}", strip_control_chars(version));
     }
     if let Some(note) = &agent.note {
         heading = format!("{heading}  {}", style.dim(note));
     }
     print_line(&heading);
+    let width = terminal_width().map(|width| width.saturating_sub(INDENT));
     let print_field = |name: &str, text: &str| {
-        for (index, text) in wrap(
-            text,
-            terminal_width().map(|width| width.saturating_sub(INDENT)),
-        )
-        .iter()
-        .enumerate()
-        {
-            let name = if index == 0 { name } else { "" };
+        let names = std::iter::once(name).chain(std::iter::repeat(""));
+        for (name, text) in names.zip(wrap(text, width)) {
             print_line(&format!("{:INDENT$}{text}", format!("  {name}")));
         }
     };
     if let Some(path) = agent.path.as_ref().filter(|_| agent.name != "rehearsal") {
-        print_field("program", &path.display().to_string());
+        print_field("program", path);
     }
-    if !agent.usable_transports().is_empty() {
-        print_field("transports", &agent.usable_transports().join(", then "));
+    if !agent.transports.is_empty() {
+        print_field("transports", &agent.transports.join(", then "));
     }
-    let capabilities: Vec<String> = agent
-        .capabilities()
-        .entries()
-        .into_iter()
+    let capabilities = agent.capabilities.entries().into_iter();
+    let capabilities: Vec<String> = capabilities
         .filter_map(|(name, source)| Some(format!("{name} ({})", source?.as_str())))
         .collect();
     if !capabilities.is_empty() {
         print_field("capabilities", &capabilities.join(", "));
     }
     if let Some(sessions) = agent.sessions.filter(|sessions| *sessions > 0) {
-        let sessions = format_plural(sessions as u64, "native session");
-        print_field("sessions", &sessions);
-        if let Some(report) = &agent.retention {
-            print_field("retention", &retention::format_report(&agent.name, report));
+        print_field(
+            "sessions",
+            &format_plural(sessions as u64, "native session"),
+        );
+        if let Some(text) = &report.retention_text {
+            print_field("retention", text);
         }
     }
-    for transport in &agent.transports {
-        if let Err(problem) = &transport.probe_result {
-            print_field(
-                "problem",
-                &style.red(&format!(
-                    "{}: {}",
-                    transport.name,
-                    strip_control_chars(problem)
-                )),
-            );
+    for transport in &agent.ways {
+        if let Some(problem) = &transport.problem {
+            let problem = format!("{}: {}", transport.name, strip_control_chars(problem));
+            print_field("problem", &style.red(&problem));
         }
     }
 }
