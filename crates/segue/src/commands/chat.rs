@@ -4,6 +4,7 @@ mod permission_prompt;
 mod printer;
 mod prompt_input;
 pub(crate) mod run_turn;
+pub(super) mod signals;
 pub(super) mod target;
 
 use std::path::Path;
@@ -15,10 +16,10 @@ use segue_core::hint::SuggestedAction;
 use segue_core::policy::WaitPreference;
 use segue_core::session::SessionRef;
 use segue_engine::{ChatRequest, Conversation, RefContext, StopLevel, Target, TurnReport};
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 pub(super) use prompt_input::{read_prompt, validate_prompt};
+use signals::{InterruptScope, SignalHandler};
 use target::ChatTarget;
 
 use crate::app::App;
@@ -91,28 +92,18 @@ async fn run_prompt(
 ) -> Result<TurnReport, CliError> {
     let app = App::open()?;
     let chat_target = ChatTarget::from_args(&app, args).await?;
-    let (stop_sender, stop_receiver) = watch::channel(StopLevel::None);
-    let signal_listener = tokio::spawn(handle_signals(stop_sender));
+    let signals = SignalHandler::install(InterruptScope::Turn)?;
+    let stop = signals.begin_turn();
     let request = ChatRequest {
         max_text_bytes: format.max_text_bytes(),
         explain: chat_target.resolution_steps,
-        ..build_request(
-            &app,
-            &args.options,
-            prompt,
-            chat_target.target,
-            stop_receiver.clone(),
-        )
+        ..build_request(&app, &args.options, prompt, chat_target.target, stop)
     };
-    let (outcome, collected_report) = run_turn::run(
-        &app.engine,
-        request,
-        (format, Frontend::Shell),
-        wait_for_forced_exit(stop_receiver),
-    )
-    .await;
+    let output = (format, Frontend::Shell);
+    let forced_exit = signals.wait_for_forced_stop();
+    let (outcome, collected_report) =
+        run_turn::run(&app.engine, request, output, forced_exit).await;
     *partial_report = collected_report;
-    signal_listener.abort();
     let mut error = match outcome {
         Ok(report) => return Ok(report),
         Err(error) => CliError::from(error),
@@ -156,29 +147,14 @@ pub(super) fn build_request(
     }
 }
 
-/// Completes one second after the user requested an immediate end.
-async fn wait_for_forced_exit(mut stop: watch::Receiver<StopLevel>) {
-    if stop
-        .wait_for(|level| *level == StopLevel::Immediate)
-        .await
-        .is_err()
-    {
-        std::future::pending::<()>().await;
-    }
-    tokio::time::sleep(Duration::from_secs(1)).await;
-}
-
 /// Resolves the conversation to resume. Fails if its directory does not exist, because the agent runs in it.
 pub(super) async fn find_resumable(
     app: &App,
     reference: &SessionRef,
     ref_context: &RefContext,
 ) -> Result<Conversation, CliError> {
-    let conversation = app
-        .engine
-        .resolver()
-        .find_conversation(reference, ref_context)
-        .await?;
+    let resolver = app.engine.resolver();
+    let conversation = resolver.find_conversation(reference, ref_context).await?;
     let recreate_hint = HintText::from("recreate the directory");
     let (cwd, hint) = match &conversation {
         Conversation::Session(session, _) => {
@@ -191,30 +167,11 @@ pub(super) async fn find_resumable(
         Conversation::Native(native) => (native.session.head.cwd.as_deref(), recreate_hint),
     };
     match cwd {
-        Some(cwd) if !Path::new(cwd).is_dir() => Err(CliError::failed(format!(
-            "the session's directory {cwd} no longer exists"
-        ))
-        .with_hint(hint)),
-        Some(_) | None => Ok(conversation),
-    }
-}
-
-/// Handles signals: the first Ctrl-C asks the agent to stop, the second ends it. SIGTERM and SIGHUP end it at once,
-/// because they are sent only once.
-async fn handle_signals(stop: watch::Sender<StopLevel>) {
-    let (Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)) = (
-        signal(SignalKind::interrupt()),
-        signal(SignalKind::terminate()),
-        signal(SignalKind::hangup()),
-    ) else {
-        return;
-    };
-    loop {
-        tokio::select! {
-            _ = interrupt.recv() => run_turn::handle_interrupt(&stop),
-            _ = terminate.recv() => { stop.send_replace(StopLevel::Immediate); }
-            _ = hangup.recv() => { stop.send_replace(StopLevel::Immediate); }
+        Some(cwd) if !Path::new(cwd).is_dir() => {
+            let message = format!("the session's directory {cwd} no longer exists");
+            Err(CliError::failed(message).with_hint(hint))
         }
+        Some(_) | None => Ok(conversation),
     }
 }
 

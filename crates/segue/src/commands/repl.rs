@@ -5,14 +5,13 @@ mod editor;
 mod multiline;
 mod reader;
 mod render;
-mod signals;
 mod state;
 
 use std::process::ExitCode;
 
+use crate::commands::chat::signals::{InterruptScope, SignalHandler};
 use command::{ReplCommand, ReplInput};
 use reader::{ReadOutcome, ReplReader};
-use signals::{InterruptScope, SignalHandler};
 use state::ReplState;
 
 use crate::app::App;
@@ -68,14 +67,14 @@ async fn run_loop(
                 Ok(ReplInput::Command(command)) => {
                     // The future of a command is large, so it is boxed.
                     let outcome = Box::pin(state.run_command(command)).await;
-                    outcome.map_err(|error| report_error(error, state.frontend()))
+                    outcome.map_err(|error| report_error(&error, state.frontend()))
                 }
-                Err(error) => Err(report_error(error, state.frontend())),
+                Err(error) => Err(report_error(&error, state.frontend())),
             },
             ReadOutcome::Empty => Ok(()),
-            ReadOutcome::Invalid(error) => Err(report_error(error, state.frontend())),
+            ReadOutcome::Invalid(error) => Err(report_error(&error, state.frontend())),
             ReadOutcome::Failed(error) => {
-                last_failure = Some(report_error(error, state.frontend()));
+                last_failure = Some(report_error(&error, state.frontend()));
                 break;
             }
             ReadOutcome::End => break,
@@ -86,11 +85,7 @@ async fn run_loop(
 }
 
 /// Reports an error. The conversation continues.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "a reported error is not used again"
-)]
-fn report_error(error: CliError, frontend: Frontend<'_>) -> ExitKind {
+fn report_error(error: &CliError, frontend: Frontend<'_>) -> ExitKind {
     error.report(frontend);
     error.kind
 }

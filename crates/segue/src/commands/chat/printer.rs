@@ -129,10 +129,10 @@ impl TurnPrinter {
         if !self.stderr_is_terminal {
             return;
         }
-        match self.line {
-            CursorLine::Empty => eprint_line(""),
-            CursorLine::Answer | CursorLine::Thought | CursorLine::Spinner => self.start_line(),
+        if self.line == CursorLine::Empty {
+            eprint_line("");
         }
+        self.start_line();
         eprint_line("segue: asked the agent to stop; press Ctrl-C again to end it");
     }
 
@@ -189,22 +189,16 @@ impl TurnPrinter {
             return;
         }
         self.start_line();
-        eprint_line(&self.style.dim(&line));
+        self.eprint_dim(&line);
         if call.status == ToolStatus::Completed {
             for diff in &call.diffs {
                 let count_lines = |sign| {
-                    diff.patch
-                        .lines()
-                        .filter(|line| line.starts_with(sign))
-                        .count()
+                    let lines = diff.patch.lines();
+                    lines.filter(|line| line.starts_with(sign)).count()
                 };
-                let change = format!(
-                    "  {} +{} −{}",
-                    strip_control_chars(&diff.path),
-                    count_lines('+'),
-                    count_lines('-')
-                );
-                eprint_line(&self.style.dim(&change));
+                let (added, removed) = (count_lines('+'), count_lines('-'));
+                let path = strip_control_chars(&diff.path);
+                self.eprint_dim(&format!("  {path} +{added} −{removed}"));
             }
         }
     }
@@ -220,12 +214,13 @@ impl TurnPrinter {
                 PlanStatus::InProgress => "▸",
                 PlanStatus::Completed => "☑",
             };
-            eprint_line(
-                &self
-                    .style
-                    .dim(&format!("{checkbox} {}", strip_control_chars(&step.text))),
-            );
+            let text = strip_control_chars(&step.text);
+            self.eprint_dim(&format!("{checkbox} {text}"));
         }
+    }
+
+    fn eprint_dim(&self, line: &str) {
+        eprint_line(&self.style.dim(line));
     }
 
     /// Ends or clears the current line, so that the next output starts on a new line.
@@ -256,17 +251,14 @@ impl TurnPrinter {
             return;
         }
         let seconds = self.last_event_at.elapsed().as_secs();
-        let agent_name = self
-            .provider
-            .as_ref()
-            .map_or("the agent", ProviderId::as_str);
+        let agent = self.provider.as_ref();
+        let agent_name = agent.map_or("the agent", ProviderId::as_str);
         let frame = SPINNER_FRAMES
             .get(self.frame_index % SPINNER_FRAMES.len())
             .unwrap_or(&"");
         self.frame_index += 1;
-        let text = self
-            .style
-            .dim(&format!("{frame} waiting for {agent_name}, {seconds} s"));
+        let text = format!("{frame} waiting for {agent_name}, {seconds} s");
+        let text = self.style.dim(&text);
         let mut stderr = std::io::stderr().lock();
         let _ = write!(stderr, "\r\x1b[K{text}").and_then(|()| stderr.flush());
         self.line = CursorLine::Spinner;
@@ -310,13 +302,8 @@ fn format_tool_call(call: &ToolCall) -> String {
         .find_map(|name| args.get(name)?.as_str());
     match main_argument {
         Some(main_argument) if !call.name.contains(main_argument) => {
-            let line: String = main_argument
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .chars()
-                .take(100)
-                .collect();
+            let line = main_argument.lines().next().unwrap_or_default();
+            let line: String = line.chars().take(100).collect();
             format!("{}: {line}", call.name)
         }
         Some(_) | None => call.name.clone(),

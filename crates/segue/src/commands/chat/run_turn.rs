@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use segue_api::text::format_resolution_step;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Decision, DecisionKind, Failure, ResolutionStep, TurnState};
-use segue_engine::{ChatRequest, Engine, StopLevel, TurnError, TurnEvent, TurnReport};
-use tokio::sync::{mpsc, watch};
+use segue_engine::{ChatRequest, Engine, TurnError, TurnEvent, TurnReport};
+use tokio::sync::mpsc;
 
 use super::OutputFormat;
 use super::printer::{self, TurnPrinter};
-use crate::error::{CliError, ExitKind};
+use crate::error::{CliError, ExitKind, HintText};
 use crate::frontend::Frontend;
 use crate::terminal::{Style, eprint_line, strip_control_chars};
 
@@ -54,7 +54,12 @@ pub(in crate::commands) async fn run(
     forced_exit: impl Future<Output = ()>,
 ) -> (Result<TurnReport, TurnError>, PartialTurnReport) {
     let (sender, events) = mpsc::channel(EVENT_CHANNEL_CAPACITY);
-    let output = TurnOutput::start(TurnPrinter::new(format, frontend), events);
+    let printer = Arc::new(Mutex::new(TurnPrinter::new(format, frontend)));
+    // The events are printed on another thread, so that a reader that does not read does not block the turn.
+    let print_task = tokio::task::spawn_blocking({
+        let printer = Arc::clone(&printer);
+        move || print_events(&printer, events)
+    });
     let outcome = {
         // The event channel closes when this future is dropped.
         // The future of a turn is large, so it is boxed to keep the futures around it small.
@@ -63,69 +68,36 @@ pub(in crate::commands) async fn run(
             tokio::select! {
                 biased;
                 outcome = &mut chat => break outcome,
-                () = tokio::time::sleep(printer::SPINNER_FRAME_DURATION) => output.advance_spinner(),
+                () = tokio::time::sleep(printer::SPINNER_FRAME_DURATION) => {
+                    // The spinner waits while an event is printed.
+                    if let Ok(mut printer) = printer.try_lock() {
+                        printer.advance_spinner();
+                    }
+                }
             }
         }
     };
-    let report_task = tokio::task::spawn_blocking(move || output.finish());
     tokio::select! {
-        partial_report = report_task => (outcome, partial_report.unwrap_or_default()),
+        partial_report = print_task => (outcome, partial_report.unwrap_or_default()),
         // The turn is settled, only a reader that does not read delays the exit, and the user requested an immediate
         // end.
         () = forced_exit => std::process::exit(130),
     }
 }
 
-/// Output of a turn on a separate thread, so that a reader that does not read does not block the turn.
-struct TurnOutput {
-    printer: Arc<Mutex<TurnPrinter>>,
-    thread: std::thread::JoinHandle<PartialTurnReport>,
-}
-
-impl TurnOutput {
-    fn start(printer: TurnPrinter, mut events: mpsc::Receiver<TurnEvent>) -> Self {
-        let printer = Arc::new(Mutex::new(printer));
-        let shared_printer = Arc::clone(&printer);
-        let thread = std::thread::spawn(move || {
-            let mut partial_report = PartialTurnReport::default();
-            while let Some(event) = events.blocking_recv() {
-                partial_report.record_event(&event);
-                shared_printer
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .print_event(event);
-            }
-            partial_report
-        });
-        Self { printer, thread }
+/// Prints the events of a turn until it ends. Returns a partial report of them.
+fn print_events(
+    printer: &Mutex<TurnPrinter>,
+    mut events: mpsc::Receiver<TurnEvent>,
+) -> PartialTurnReport {
+    let lock_printer = || printer.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut partial_report = PartialTurnReport::default();
+    while let Some(event) = events.blocking_recv() {
+        partial_report.record_event(&event);
+        lock_printer().print_event(event);
     }
-
-    /// Advances the progress indicator, unless an event is being printed.
-    fn advance_spinner(&self) {
-        if let Ok(mut printer) = self.printer.try_lock() {
-            printer.advance_spinner();
-        }
-    }
-
-    /// Waits until all events are printed, and returns the partial report.
-    fn finish(self) -> PartialTurnReport {
-        let partial_report = self.thread.join().unwrap_or_default();
-        self.printer
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .finish();
-        partial_report
-    }
-}
-
-/// Handles an interrupt: the first asks the agent to stop, the second ends it.
-pub(in crate::commands) fn handle_interrupt(stop: &watch::Sender<StopLevel>) {
-    let is_repeated = stop.borrow().gt(&StopLevel::None);
-    stop.send_replace(if is_repeated {
-        StopLevel::Immediate
-    } else {
-        StopLevel::Graceful
-    });
+    lock_printer().finish();
+    partial_report
 }
 
 /// Returns the exit kind of a turn. `None` if the turn finished.
@@ -151,13 +123,8 @@ pub(in crate::commands) fn report_failure(
             eprint_line(&style.dim(&format!("  {line}")));
         }
     }
-    let error = CliError {
-        kind: ExitKind::Agent,
-        message: failure.message.clone(),
-        hints: failure.hint.clone().map(Into::into).into_iter().collect(),
-        retry_at: failure.retry_at,
-        subject: Box::default(),
-    };
+    let mut error = CliError::new(ExitKind::Agent, &failure.message);
+    error.hints.extend(failure.hint.clone().map(HintText::from));
     error.report(frontend);
 }
 
@@ -183,7 +150,7 @@ pub(in crate::commands) fn print_resolution_steps(steps: &[ResolutionStep]) {
     let prefix = Style::stderr().dim("explain:");
     for step in steps {
         let text = format_resolution_step(step);
-        let (kind, text) = (step.kind().as_str(), strip_control_chars(&text));
-        eprint_line(&format!("{prefix} {kind}: {text}"));
+        let text = strip_control_chars(&text);
+        eprint_line(&format!("{prefix} {}: {text}", step.kind().as_str()));
     }
 }

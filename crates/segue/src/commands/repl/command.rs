@@ -42,81 +42,57 @@ pub(super) enum ReplCommand {
     },
 }
 
-/// A command in the help.
-pub(super) struct CommandHelp {
-    pub(super) name: &'static str,
-    pub(super) arguments: &'static str,
-    pub(super) description: &'static str,
-}
-
-const fn command_help(
-    name: &'static str,
-    arguments: &'static str,
-    description: &'static str,
-) -> CommandHelp {
-    CommandHelp {
-        name,
-        arguments,
-        description,
-    }
-}
-
-pub(super) const REPL_COMMANDS: [CommandHelp; 18] = [
-    command_help("/help", "", "list the commands"),
-    command_help(
-        "/sessions",
-        "[all]",
+/// Commands with their arguments, and their descriptions.
+pub(super) const REPL_COMMANDS: [(&str, &str); 18] = [
+    ("/help", "list the commands"),
+    (
+        "/sessions [all]",
         "list the sessions of this project, or of all projects",
     ),
-    command_help("/session", "", "show the current session"),
-    command_help(
-        "/resume",
-        "ID|NUMBER",
+    ("/session", "show the current session"),
+    (
+        "/resume ID|NUMBER",
         "switch to another session or native session",
     ),
-    command_help("/new", "", "start a new session with the next prompt"),
-    command_help("/history", "[N]", "show the last N turns [default: 5]"),
-    command_help(
-        "/backtoturn",
-        "[N]",
+    ("/new", "start a new session with the next prompt"),
+    ("/history [N]", "show the last N turns [default: 5]"),
+    (
+        "/backtoturn [N]",
         "revert to turn N (/history shows the numbers)",
     ),
-    command_help("/undo", "", "undo the last /backtoturn"),
-    command_help(
-        "/fork",
-        "[N]",
+    ("/undo", "undo the last /backtoturn"),
+    (
+        "/fork [N]",
         "fork the session (after turn N) and switch to the fork",
     ),
-    command_help("/compact", "", "compact the session into a checkpoint"),
-    command_help(
-        "/checkpoint",
-        "[all]",
+    ("/compact", "compact the session into a checkpoint"),
+    (
+        "/checkpoint [all]",
         "show the checkpoint and how much of the budget it uses",
     ),
-    command_help("/rename", "TITLE", "change the title of the session"),
-    command_help(
-        "/agent",
-        "NAME",
+    ("/rename TITLE", "change the title of the session"),
+    (
+        "/agent NAME",
         "hand the session off to another agent with the next prompt",
     ),
-    command_help(
-        "/handoff",
-        "NAME",
-        "hand the session off to another agent now",
-    ),
-    command_help(
-        "/permissions",
-        "POLICY",
+    ("/handoff NAME", "hand the session off to another agent now"),
+    (
+        "/permissions POLICY",
         "set how permission requests of the agent are answered",
     ),
-    command_help(
+    (
         "/usage",
-        "",
         "show the tokens that the last turn and the session used",
     ),
-    command_help("/exit", "", "end the conversation, like Ctrl-D"),
-    command_help("/quit", "", "same as /exit"),
+    ("/exit", "end the conversation, like Ctrl-D"),
+    ("/quit", "same as /exit"),
 ];
+
+/// Returns the names of the commands, each with its arguments.
+fn command_names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let syntaxes = REPL_COMMANDS.iter().map(|(syntax, _)| *syntax);
+    syntaxes.map(|syntax| syntax.split_once(' ').unwrap_or((syntax, "")))
+}
 
 /// Default number of turns that `/history` shows.
 const DEFAULT_HISTORY_TURNS: usize = 5;
@@ -141,21 +117,22 @@ pub(super) fn parse_input(text: &str) -> Result<ReplInput, CliError> {
 }
 
 fn parse_command(name: &str, argument: &str) -> Result<ReplCommand, CliError> {
-    let Some(help) = REPL_COMMANDS.iter().find(|help| help.name == name) else {
+    let Some((_, arguments)) = command_names().find(|(command, _)| *command == name) else {
         return Err(unknown_command(name));
     };
-    let syntax = || format!("{name} {}", help.arguments);
-    match (help.arguments.starts_with(char::is_alphabetic), argument) {
-        (true, "") => return Err(CliError::usage(format!("usage: {}", syntax()))),
-        (false, argument) if help.arguments.is_empty() && !argument.is_empty() => {
-            return Err(CliError::usage(format!("{name} takes no argument")));
-        }
-        (true | false, _) => {}
+    let usage_error = || CliError::usage(format!("usage: {name} {arguments}"));
+    if arguments.starts_with(char::is_alphabetic) && argument.is_empty() {
+        return Err(usage_error());
     }
+    if arguments.is_empty() && !argument.is_empty() {
+        return Err(CliError::usage(format!("{name} takes no argument")));
+    }
+    let parse_agent =
+        || ProviderId::parse(argument).map_err(|error| CliError::usage(error.to_string()));
     Ok(match name {
         "/help" => ReplCommand::Help,
         "/sessions" | "/checkpoint" if !matches!(argument, "" | "all") => {
-            return Err(CliError::usage(format!("usage: {}", syntax())));
+            return Err(usage_error());
         }
         "/sessions" => ReplCommand::Sessions {
             all: argument == "all",
@@ -182,12 +159,8 @@ fn parse_command(name: &str, argument: &str) -> Result<ReplCommand, CliError> {
             all: argument == "all",
         },
         "/rename" => ReplCommand::Rename(argument.to_owned()),
-        "/agent" => ReplCommand::Agent(
-            ProviderId::parse(argument).map_err(|error| CliError::usage(error.to_string()))?,
-        ),
-        "/handoff" => ReplCommand::Handoff(
-            ProviderId::parse(argument).map_err(|error| CliError::usage(error.to_string()))?,
-        ),
+        "/agent" => ReplCommand::Agent(parse_agent()?),
+        "/handoff" => ReplCommand::Handoff(parse_agent()?),
         "/permissions" => ReplCommand::Permissions(parse_policy(argument)?),
         "/usage" => ReplCommand::Usage,
         _ => ReplCommand::Exit,
@@ -206,7 +179,7 @@ fn parse_turn_number(text: &str) -> Result<Option<i64>, CliError> {
 }
 
 fn unknown_command(name: &str) -> CliError {
-    let names: Vec<&str> = REPL_COMMANDS.iter().map(|help| help.name).collect();
+    let names: Vec<&str> = command_names().map(|(name, _)| name).collect();
     let error = CliError::usage(format!("unknown command `{name}`; nothing was sent"));
     match suggest_name(name, &names) {
         Some(suggestion) => error.with_hint(format!("did you mean `{suggestion}`?")),
@@ -232,7 +205,7 @@ pub(super) fn policy_names() -> Vec<String> {
 /// Returns the completions of the input, and the byte offset at which they start.
 pub(super) fn find_completions(input: &str, agents: &[String]) -> (usize, Vec<String>) {
     let Some((name, argument)) = input.split_once(' ') else {
-        let names = REPL_COMMANDS.iter().map(|help| help.name.to_owned());
+        let names = command_names().map(|(name, _)| name.to_owned());
         return (0, filter_by_prefix(names.collect(), input));
     };
     let candidates = match name {

@@ -17,7 +17,8 @@ use reedline::{
 
 use super::command;
 use super::multiline::{self, TextCompleteness};
-use crate::terminal::{Style, eprint_line};
+use super::reader::ReadOutcome;
+use crate::terminal::{Style, eprint_note};
 
 const HISTORY_FILE_NAME: &str = "history";
 /// Maximum number of texts in the history.
@@ -25,13 +26,6 @@ const MAX_HISTORY_ENTRIES: usize = 10_000;
 const COMPLETION_MENU_NAME: &str = "completion";
 /// Separator between the label and the line.
 const PROMPT_INDICATOR: &str = " › ";
-
-/// Result of an edit.
-pub(super) enum EditOutcome {
-    Text(String),
-    Cleared,
-    End,
-}
 
 pub(super) struct Editor {
     reedline: Reedline,
@@ -78,8 +72,7 @@ impl Editor {
         let reedline = match open_history(home) {
             Ok(history) => reedline.with_history(Box::new(history)),
             Err(error) => {
-                let prefix = Style::stderr().yellow("segue:");
-                eprint_line(&format!("{prefix} cannot save the input history: {error}"));
+                eprint_note(&format!("cannot save the input history: {error}"));
                 reedline
             }
         };
@@ -97,7 +90,7 @@ impl Editor {
     }
 
     /// Reads input until the text is complete.
-    pub(super) fn read_text(&mut self, label: &str) -> io::Result<EditOutcome> {
+    pub(super) fn read_text(&mut self, label: &str) -> io::Result<ReadOutcome> {
         self.lock_incomplete_texts().clear();
         match self.reedline.read_line(&PromptLabel(label))? {
             Signal::Success(input) => {
@@ -111,10 +104,10 @@ impl Editor {
                 // The history is written now, so that a kill does not lose it. An error is ignored, because no other
                 // code depends on it.
                 let _ = self.reedline.sync_history();
-                Ok(EditOutcome::Text(text))
+                Ok(ReadOutcome::Text(text))
             }
-            Signal::CtrlC => Ok(EditOutcome::Cleared),
-            _ => Ok(EditOutcome::End),
+            Signal::CtrlC => Ok(ReadOutcome::Empty),
+            _ => Ok(ReadOutcome::End),
         }
     }
 

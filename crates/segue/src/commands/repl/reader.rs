@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use super::editor::{EditOutcome, Editor};
+use super::editor::Editor;
 use super::multiline::LineBuffer;
-use super::signals::SignalHandler;
+use crate::commands::chat::signals::SignalHandler;
 use crate::error::CliError;
 
 /// Result of reading input.
@@ -95,18 +95,13 @@ async fn run_editor(
             stop_editor(edit_task, request_break).await
         }
     };
-    let Some(edit_result) = edit_result else {
-        return (None, ReadOutcome::End);
-    };
     match edit_result {
-        Ok((editor, Ok(EditOutcome::Text(text)))) => (Some(editor), ReadOutcome::Text(text)),
-        Ok((editor, Ok(EditOutcome::Cleared))) => (Some(editor), ReadOutcome::Empty),
-        Ok((editor, Ok(EditOutcome::End))) => (Some(editor), ReadOutcome::End),
-        Ok((_, Err(error))) => {
+        Some(Ok((editor, Ok(outcome)))) => (Some(editor), outcome),
+        Some(Ok((_, Err(error)))) => {
             let error = CliError::failed("cannot read from the terminal").with_cause(&error);
             (None, ReadOutcome::Failed(error))
         }
-        Err(_) => (None, ReadOutcome::End),
+        Some(Err(_)) | None => (None, ReadOutcome::End),
     }
 }
 
@@ -117,9 +112,8 @@ async fn stop_editor<T>(
     request_break: impl Fn(),
 ) -> Option<Result<T, tokio::task::JoinError>> {
     request_break();
-    tokio::time::timeout(TERMINAL_RESTORE_TIMEOUT, edit_task)
-        .await
-        .ok()
+    let stopped = tokio::time::timeout(TERMINAL_RESTORE_TIMEOUT, edit_task);
+    stopped.await.ok()
 }
 
 /// Waits until the terminal no longer exists, because not every process receives a signal for that.

@@ -24,13 +24,9 @@ pub(super) fn describe_session(session: &Session) -> String {
 
 pub(super) fn print_help() {
     let style = Style::stdout();
-    for help in &REPL_COMMANDS {
-        let syntax = format!("{} {}", help.name, help.arguments);
-        print_line(&format!(
-            "{}  {}",
-            style.bold(&format!("{syntax:<20}")),
-            help.description
-        ));
+    for (syntax, description) in REPL_COMMANDS {
+        let syntax = style.bold(&format!("{syntax:<20}"));
+        print_line(&format!("{syntax}  {description}"));
     }
     print_line("");
     print_line(

@@ -8,20 +8,22 @@ use std::path::Path;
 
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::Purpose;
-use segue_core::session::{Decision, DecisionKind, ResolutionStep, SessionRef, Title, TitleSource};
+use segue_core::session::{
+    Decision, DecisionKind, ResolutionStep, Session, SessionRef, Title, TitleSource,
+};
 use segue_engine::{
     ChatRequest, Conversation, ConversationId, RefContext, StopLevel, Target, TurnReport,
 };
 use summariser::BackgroundSummariser;
 
 use super::command::ReplCommand;
-use super::signals::SignalHandler;
 use super::{reader, render};
 use crate::app::{self, App};
 use crate::cli::{
     CheckpointArgs, CheckpointCommand, CompactArgs, ConversationArgs, ListArgs, PolicyArg,
     SessionCommand, SessionRefArgs, ShowArgs, SortArgs, SummariserArg, TurnOptionArgs,
 };
+use crate::commands::chat::signals::SignalHandler;
 use crate::commands::chat::target::ChatTarget;
 use crate::commands::chat::{self, OutputFormat, run_turn};
 use crate::commands::session;
@@ -74,16 +76,10 @@ impl ReplState {
         app.engine.resolver().role_description(role)?;
         let mut is_session_announced = false;
         if target.conversation_id().is_none() {
-            let stop_signal = signals.subscribe_stop();
+            let (prompt, stop) = (String::new(), signals.subscribe_stop());
             let request = ChatRequest {
                 explain: resolution_steps.clone(),
-                ..chat::build_request(
-                    &app,
-                    &args.options,
-                    String::new(),
-                    target.clone(),
-                    stop_signal,
-                )
+                ..chat::build_request(&app, &args.options, prompt, target.clone(), stop)
             };
             // The session is resolved now, so that commands work before the first prompt.
             if let Some((session, decisions, steps)) =
@@ -154,12 +150,7 @@ impl ReplState {
     pub(super) fn session_id(&self) -> Option<&SessionId> {
         match &self.target {
             Target::Session(id) => Some(id),
-            Target::Default
-            | Target::New
-            | Target::NewWithPurpose(_)
-            | Target::Native(..)
-            | Target::NewestInDirectory
-            | Target::Scope(_) => None,
+            _ => None,
         }
     }
 
@@ -189,7 +180,7 @@ impl ReplState {
     /// Sends a prompt. Reports a failure and returns its kind.
     pub(super) async fn send_prompt(&mut self, prompt: String) -> Result<(), ExitKind> {
         chat::validate_prompt(&prompt)
-            .map_err(|error| super::report_error(error, self.frontend()))?;
+            .map_err(|error| super::report_error(&error, self.frontend()))?;
         self.apply_finished_summary().await;
         self.apply_external_handoff().await;
         let stop = self.signals.begin_turn();
@@ -211,32 +202,28 @@ impl ReplState {
         if let Some((session, _)) = partial_report.saved_turn {
             self.target = Target::Session(session);
         }
-        let report = outcome.map_err(|error| super::report_error(error.into(), self.frontend()))?;
+        let report =
+            outcome.map_err(|error| super::report_error(&error.into(), self.frontend()))?;
         let exit_kind = run_turn::exit_kind(&report);
         match (&report.failure, exit_kind) {
             (Some(failure), _) => {
                 let frontend = Frontend::Repl(Some(&report.session));
                 run_turn::report_failure(&report.provider, failure, frontend);
             }
-            (None, Some(_)) if report.sent => eprint_line(run_turn::cancellation_reason(&report)),
             (None, Some(_)) => {
-                let recall_hint = if reader::is_interactive() {
+                let recall_hint = if !report.sent && reader::is_interactive() {
                     "; press Up to recall it"
                 } else {
                     ""
                 };
-                eprint_line(&format!(
-                    "{}{recall_hint}",
-                    run_turn::cancellation_reason(&report)
-                ));
+                let reason = run_turn::cancellation_reason(&report);
+                eprint_line(&format!("{reason}{recall_hint}"));
             }
             (None, None) => {}
         }
         self.target = Target::Session(report.session.clone());
-        if self
-            .next_provider()
-            .is_some_and(|agent| *agent != report.provider)
-        {
+        let next_provider = self.next_provider();
+        if next_provider.is_some_and(|agent| *agent != report.provider) {
             // A fallback provider answered, and the session continues with it.
             (self.options.provider, self.options.model) = (None, None);
         }
@@ -274,6 +261,19 @@ impl ReplState {
         Ok(())
     }
 
+    /// Runs a shell command on a session.
+    async fn run_session_command(&self, command: SessionCommand) -> Result<(), CliError> {
+        session::run_command(&self.app, self.frontend(), command).await
+    }
+
+    /// Returns the session of the conversation. Adopts a native session.
+    async fn find_or_adopt_session(&mut self) -> Result<Session, CliError> {
+        let id = session_ref_args(&self.conversation_id()?)?.id;
+        let session = self.app.find_or_adopt(&id).await?;
+        self.target = Target::Session(session.id.clone());
+        Ok(session)
+    }
+
     async fn list_sessions(&mut self, all: bool) -> Result<(), CliError> {
         let args = ListArgs {
             all,
@@ -289,7 +289,7 @@ impl ReplState {
             ask: false,
             json: false,
         };
-        session::run_command(&self.app, self.frontend(), SessionCommand::List(args)).await?;
+        self.run_session_command(SessionCommand::List(args)).await?;
         self.listed_conversations = Some(last_list::load(&self.app.home, &self.app.project));
         Ok(())
     }
@@ -298,21 +298,14 @@ impl ReplState {
         match &self.target {
             Target::Session(id) => {
                 let session = self.app.find_session(&session_ref(id)).await?;
-                let open_mode = self
-                    .last_report
-                    .as_ref()
-                    .and_then(|report| report.opened.as_ref());
-                render::print_session(&session, open_mode);
+                let report = self.last_report.as_ref();
+                render::print_session(&session, report.and_then(|report| report.opened.as_ref()));
                 Ok(())
             }
             Target::Native(provider, id) => {
                 let id = ConversationId::Native(provider.clone(), id.clone());
-                session::run_command(
-                    &self.app,
-                    self.frontend(),
-                    SessionCommand::Info(session_ref_args(&id)?),
-                )
-                .await
+                let command = SessionCommand::Info(session_ref_args(&id)?);
+                self.run_session_command(command).await
             }
             Target::Scope(purpose) => {
                 eprint_line(&format!(
@@ -382,37 +375,22 @@ impl ReplState {
             turn: None,
             full: false,
         };
-        session::run_command(&self.app, self.frontend(), SessionCommand::Show(args)).await
+        self.run_session_command(SessionCommand::Show(args)).await
     }
 
     async fn rename_session(&mut self, title: &str) -> Result<(), CliError> {
         let title = Title::new(title, TitleSource::User)
             .map_err(|error| CliError::usage(error.to_string()))?;
-        let id = match self.conversation_id()? {
-            ConversationId::Session(id) => id,
-            native @ ConversationId::Native(..) => {
-                let session = self
-                    .app
-                    .find_or_adopt(&session_ref_args(&native)?.id)
-                    .await?;
-                self.target = Target::Session(session.id.clone());
-                session.id
-            }
-        };
-        self.app
-            .engine
-            .sessions()
-            .rename_session(&id, &title)
-            .await?;
+        let id = self.find_or_adopt_session().await?.id;
+        let sessions = self.app.engine.sessions();
+        sessions.rename_session(&id, &title).await?;
         eprint_line(&format!("renamed {id} to {:?}", title.as_str()));
         Ok(())
     }
 
     async fn compact_session(&mut self) -> Result<(), CliError> {
-        let id = session_ref_args(&self.conversation_id()?)?.id;
         // Compaction needs a recorded session.
-        let session = self.app.find_or_adopt(&id).await?;
-        self.target = Target::Session(session.id.clone());
+        let session = self.find_or_adopt_session().await?;
         let args = CompactArgs {
             id: session_ref(&session.id),
             dry_run: false,
@@ -420,7 +398,8 @@ impl ReplState {
             summariser: Some(SummariserArg::None),
             json: false,
         };
-        session::run_command(&self.app, self.frontend(), SessionCommand::Compact(args)).await?;
+        self.run_session_command(SessionCommand::Compact(args))
+            .await?;
         self.start_summary().await;
         Ok(())
     }
@@ -431,8 +410,8 @@ impl ReplState {
             command: Some(CheckpointCommand::Show { n: None, all }),
             json: false,
         };
-        session::run_command(&self.app, self.frontend(), SessionCommand::Checkpoint(args)).await?;
-        Ok(())
+        self.run_session_command(SessionCommand::Checkpoint(args))
+            .await
     }
 
     fn set_permissions(&mut self, policy: PolicyArg) {
@@ -444,10 +423,8 @@ impl ReplState {
     async fn show_usage(&self) -> Result<(), CliError> {
         let id = self.session_id().ok_or_else(no_session_error)?;
         let session = self.app.find_session(&session_ref(id)).await?;
-        render::print_usage(
-            self.last_report.as_ref().map(|report| &report.usage),
-            &session,
-        );
+        let report = self.last_report.as_ref();
+        render::print_usage(report.map(|report| &report.usage), &session);
         Ok(())
     }
 

@@ -11,38 +11,24 @@ use crate::terminal::{eprint_decisions, eprint_line, format_plural, strip_contro
 impl ReplState {
     /// Returns the session of the conversation for a change at one of its turns. Adopts a native session, unless
     /// `check` rejects its number of turns.
-    async fn find_or_adopt_session(
+    async fn find_or_adopt_checked(
         &mut self,
         check: impl FnOnce(u32) -> Result<u32, TurnNumberError>,
     ) -> Result<Session, CliError> {
-        match self.conversation_id()? {
-            ConversationId::Session(id) => self.app.find_session(&session_ref(&id)).await,
-            native @ ConversationId::Native(..) => {
-                let session =
-                    find_or_adopt_checked(&self.app, &session_ref_args(&native)?.id, check).await?;
-                self.target = Target::Session(session.id.clone());
-                Ok(session)
-            }
-        }
+        let id = session_ref_args(&self.conversation_id()?)?.id;
+        let session = find_or_adopt_checked(&self.app, &id, check).await?;
+        self.target = Target::Session(session.id.clone());
+        Ok(session)
     }
 
     /// Returns the number of turns, without adopting a native session.
     async fn count_turns(&self) -> Result<u32, CliError> {
-        match self
-            .app
-            .find_conversation(&session_ref_args(&self.conversation_id()?)?.id)
-            .await?
-        {
+        let id = session_ref_args(&self.conversation_id()?)?.id;
+        match self.app.find_conversation(&id).await? {
             Conversation::Session(session, _) => Ok(session.turns),
             Conversation::Native(native) => {
-                let turns = self
-                    .app
-                    .engine
-                    .library()
-                    .read_outline(&native.session)?
-                    .turns
-                    .len();
-                Ok(u32::try_from(turns).unwrap_or(u32::MAX))
+                let outline = self.app.engine.library().read_outline(&native.session)?;
+                Ok(u32::try_from(outline.turns.len()).unwrap_or(u32::MAX))
             }
         }
     }
@@ -58,29 +44,21 @@ impl ReplState {
             return Ok(());
         };
         let session = self
-            .find_or_adopt_session(|turns| plan_revert(turns, turn))
+            .find_or_adopt_checked(|turns| plan_revert(turns, turn))
             .await?;
-        match self
-            .app
-            .engine
-            .sessions()
-            .revert_session(&session, turn)
-            .await
-        {
+        let sessions = self.app.engine.sessions();
+        let message = match sessions.revert_session(&session, turn).await {
             Ok(outcome) => {
                 eprint_decisions(&outcome.decisions, self.frontend());
-                eprint_line(&strip_control_chars(&messages::format_revert(
-                    &outcome,
-                    "Undo with: /undo",
-                )));
-                Ok(())
+                messages::format_revert(&outcome, "Undo with: /undo")
             }
             Err(SessionError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
-                eprint_line(&messages::format_already_at_turn(turns));
-                Ok(())
+                messages::format_already_at_turn(turns)
             }
-            Err(error) => Err(error.into()),
-        }
+            Err(error) => return Err(error.into()),
+        };
+        eprint_line(&strip_control_chars(&message));
+        Ok(())
     }
 
     pub(super) async fn undo_revert(&mut self) -> Result<(), CliError> {
@@ -94,17 +72,15 @@ impl ReplState {
         let outcome = self.app.engine.sessions().undo_revert(&session).await?;
         eprint_decisions(&outcome.decisions, self.frontend());
         let fork_command = format!("segue session fork {}", outcome.session.id);
-        eprint_line(&strip_control_chars(&messages::format_undo(
-            &outcome,
-            &fork_command,
-        )));
+        let message = messages::format_undo(&outcome, &fork_command);
+        eprint_line(&strip_control_chars(&message));
         Ok(())
     }
 
     /// Forks the session and switches to the fork. Ends the agent of the original session.
     pub(super) async fn fork_session(&mut self, at: Option<i64>) -> Result<(), CliError> {
         let session = self
-            .find_or_adopt_session(|turns| plan_fork(turns, at))
+            .find_or_adopt_checked(|turns| plan_fork(turns, at))
             .await?;
         let outcome = fork_in_origin_directory(&self.app, &session, at, None).await?;
         eprint_decisions(&outcome.decisions, self.frontend());

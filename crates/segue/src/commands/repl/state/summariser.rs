@@ -22,15 +22,9 @@ type SummaryTask = JoinHandle<Result<Option<SummaryProposal>, CompactionError>>;
 impl BackgroundSummariser {
     /// Creates the state for the configured summariser. Reports once if it is not available, and continues without it.
     pub(super) fn new(summariser: Option<Result<Summariser, CliError>>) -> Self {
-        let available_summariser = summariser.and_then(|summariser| match summariser {
-            Ok(summariser) => Some(summariser),
-            Err(error) => {
-                eprint_line(&format!("segue: {}", error.message));
-                None
-            }
-        });
+        let report = |error: &CliError| eprint_line(&format!("segue: {}", error.message));
         Self {
-            summariser: available_summariser,
+            summariser: summariser.and_then(|summariser| summariser.inspect_err(report).ok()),
             ..Self::default()
         }
     }
@@ -48,13 +42,8 @@ impl ReplState {
         let Ok(Ok(Some(proposal))) = task.await else {
             return;
         };
-        if let Ok(outcome) = self
-            .app
-            .engine
-            .compactor()
-            .apply_summary_proposal(proposal)
-            .await
-        {
+        let compactor = self.app.engine.compactor();
+        if let Ok(outcome) = compactor.apply_summary_proposal(proposal).await {
             eprint_decisions(&outcome.decisions, self.frontend());
         }
     }
