@@ -17,7 +17,6 @@
 
 mod context;
 mod read;
-mod schema;
 pub(crate) mod session_type;
 mod summary;
 #[cfg(test)]

@@ -104,6 +104,30 @@ pub(crate) fn message_time(message: &Map<String, Value>) -> Result<Timestamp, St
     }
 }
 
+/// Returns the values of a field that is a list; empty if the field is missing or null. The error states its type.
+pub(crate) fn list_field<'a>(
+    object: &'a Map<String, Value>,
+    name: &str,
+) -> Result<&'a [Value], String> {
+    match object.get(name) {
+        None | Some(Value::Null) => Ok(&[]),
+        Some(Value::Array(values)) => Ok(values),
+        Some(value) => Err(format!(
+            "field `{name}` is {}, not a list",
+            describe_type(value)
+        )),
+    }
+}
+
+/// Returns the strings in a field that is a list; empty if it is not.
+pub(crate) fn string_list<'a>(
+    object: &'a Map<String, Value>,
+    name: &str,
+) -> impl Iterator<Item = &'a str> {
+    let values = object.get(name).and_then(Value::as_array);
+    values.into_iter().flatten().filter_map(Value::as_str)
+}
+
 /// Returns the text in the first of the named fields that is a string or a list of parts. Text parts are joined by
 /// newlines. `None` if the text is blank.
 pub(crate) fn content_text(object: &Map<String, Value>, names: &[&str]) -> Option<String> {
@@ -131,14 +155,29 @@ fn part_text(value: &Value) -> Option<&str> {
 /// Returns the parts of a message that are not text; `None` if it has none.
 pub(crate) fn non_text_parts(object: &Map<String, Value>, name: &str) -> Option<Value> {
     let parts = object.get(name)?.as_array()?;
-    let non_text = parts.iter().filter(|value| part_text(value).is_none());
-    let non_text: Vec<Value> = non_text.cloned().collect();
+    let non_text: Vec<Value> = parts
+        .iter()
+        .filter(|value| part_text(value).is_none())
+        .cloned()
+        .collect();
     (!non_text.is_empty()).then_some(Value::Array(non_text))
 }
 
 /// Formats a time as JavaScript's `Date.toISOString` does.
 pub(crate) fn format_iso_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
+}
+
+/// Combines the fields of a file in order, without those that are `None`, and the imported fields of other names.
+pub(crate) fn merge_imported_fields<const N: usize>(
+    fields: [(&str, Option<Value>); N],
+    imported: &Map<String, Value>,
+) -> Map<String, Value> {
+    let other_fields = without_fields(imported, &fields.each_ref().map(|(name, _)| *name));
+    let present = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), value?)));
+    present.chain(other_fields).collect()
 }
 
 /// Renders JSON with an indent of two spaces, as JavaScript programs do.
@@ -149,19 +188,17 @@ pub(crate) fn render_json(value: &impl Serialize) -> String {
 
 /// Returns a copy of an object without the named fields.
 pub(crate) fn without_fields(object: &Map<String, Value>, names: &[&str]) -> Map<String, Value> {
-    let remaining = object
-        .iter()
-        .filter(|(name, _)| !names.contains(&name.as_str()));
+    let mut remaining = object.clone();
+    remaining.retain(|name, _| !names.contains(&name.as_str()));
     remaining
-        .map(|(name, value)| (name.clone(), value.clone()))
-        .collect()
 }
 
 /// Returns the text on one line. Each run of whitespace and control characters becomes one space.
 pub(crate) fn collapse_to_one_line(text: &str) -> String {
-    let words = text.split(|c: char| c.is_whitespace() || c.is_control());
-    let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
-    words.join(" ")
+    text.split(|c: char| c.is_whitespace() || c.is_control())
+        .filter(|word| !word.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 #[cfg(test)]

@@ -8,11 +8,11 @@ use segue_core::checkpoint::{
     Checkpoint, CheckpointDelta, CheckpointItem, ItemAuthor, ItemKind, LoopState, decode_delta,
     encode_delta,
 };
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
-use super::schema::{DagentLoop, DagentSummary};
 use crate::json_fields::{
-    collapse_to_one_line, describe_type, integer_field, object_field, string_field,
+    collapse_to_one_line, describe_type, integer_field, list_field, object_field, string_field,
+    string_list,
 };
 
 /// Returns the list for items of a kind, and their prefix in it.
@@ -42,50 +42,26 @@ const BLOCKERS_LIST: &str = "blockers";
 
 /// Weight of an item of which the file contains only the text.
 const DEFAULT_ITEM_WEIGHT: u32 = 110;
-/// Weight of an item from the list `minor`.
+/// Weight of an item from the list [`MINOR_LIST`].
 const MINOR_ITEM_WEIGHT: u32 = 20;
 
-/// A list of a summary, with the properties of its items.
-struct DagentSummaryList {
-    name: &'static str,
-    kind: ItemKind,
-    weight: u32,
-    pinned: bool,
-}
+/// List of items that, by the rules of dagent, may never be dropped.
+const CRITICAL_LIST: &str = "critical";
+const MINOR_LIST: &str = "minor";
 
-const fn unpinned_list(name: &'static str, kind: ItemKind) -> DagentSummaryList {
-    DagentSummaryList {
-        name,
-        kind,
-        weight: DEFAULT_ITEM_WEIGHT,
-        pinned: false,
-    }
-}
-
-/// All lists of the three forms. A name that occurs in several forms has one meaning.
-const SUMMARY_LISTS: [DagentSummaryList; 11] = [
-    unpinned_list(COMPLETED_ITEMS_LIST, ItemKind::Done),
-    unpinned_list("completed", ItemKind::Done),
-    unpinned_list(PENDING_ITEMS_LIST, ItemKind::Pending),
-    unpinned_list("pending", ItemKind::Pending),
-    unpinned_list("inProgressItems", ItemKind::Focus),
-    unpinned_list("inProgress", ItemKind::Focus),
-    unpinned_list(DECISIONS_LIST, ItemKind::Decision),
-    unpinned_list(BLOCKERS_LIST, ItemKind::Blocker),
-    DagentSummaryList {
-        name: "critical",
-        kind: ItemKind::Note,
-        weight: DEFAULT_ITEM_WEIGHT,
-        // By the rules of dagent, a critical item may never be dropped.
-        pinned: true,
-    },
-    unpinned_list("important", ItemKind::Note),
-    DagentSummaryList {
-        name: "minor",
-        kind: ItemKind::Note,
-        weight: MINOR_ITEM_WEIGHT,
-        pinned: false,
-    },
+/// All lists of the three forms, with the kind of their items. A name that occurs in several forms has one meaning.
+const SUMMARY_LISTS: [(&str, ItemKind); 11] = [
+    (COMPLETED_ITEMS_LIST, ItemKind::Done),
+    ("completed", ItemKind::Done),
+    (PENDING_ITEMS_LIST, ItemKind::Pending),
+    ("pending", ItemKind::Pending),
+    ("inProgressItems", ItemKind::Focus),
+    ("inProgress", ItemKind::Focus),
+    (DECISIONS_LIST, ItemKind::Decision),
+    (BLOCKERS_LIST, ItemKind::Blocker),
+    (CRITICAL_LIST, ItemKind::Note),
+    ("important", ItemKind::Note),
+    (MINOR_LIST, ItemKind::Note),
 ];
 
 /// Renders an item as an entry of its list.
@@ -100,31 +76,36 @@ fn render_item(item: &CheckpointItem) -> String {
     }
 }
 
-/// Renders the lists of a checkpoint.
-pub(super) fn render_summary(checkpoint: &Checkpoint) -> DagentSummary {
-    let render_list = |name: &str| {
-        let items = checkpoint.items.iter();
-        let items = items.filter(|item| list_and_prefix(item.kind).0 == name);
-        items.map(render_item).collect()
+/// Renders the lists of a checkpoint. Without a checkpoint they are empty.
+pub(super) fn render_summary(checkpoint: Option<&Checkpoint>) -> Value {
+    let render_list = |name: &str| -> Vec<String> {
+        let items = checkpoint.iter().flat_map(|checkpoint| &checkpoint.items);
+        let listed = items.filter(|item| list_and_prefix(item.kind).0 == name);
+        listed.map(render_item).collect()
     };
-    DagentSummary {
-        completed_items: render_list(COMPLETED_ITEMS_LIST),
-        pending_items: render_list(PENDING_ITEMS_LIST),
-        decisions: render_list(DECISIONS_LIST),
-        blockers: render_list(BLOCKERS_LIST),
-    }
+    [
+        COMPLETED_ITEMS_LIST,
+        PENDING_ITEMS_LIST,
+        DECISIONS_LIST,
+        BLOCKERS_LIST,
+    ]
+    .into_iter()
+    .map(|name| (name, render_list(name)))
+    .collect()
 }
 
 /// Encodes all fields of the items for the `segue` field, so that a later import restores them. `None` if the
 /// checkpoint has no items.
 pub(super) fn encode_items(checkpoint: &Checkpoint) -> Option<Value> {
+    if checkpoint.items.is_empty() {
+        return None;
+    }
     let items = Checkpoint {
         items: checkpoint.items.clone(),
         loop_state: None,
     };
     let delta = CheckpointDelta::between(&Checkpoint::default(), &items);
-    let has_items = !items.items.is_empty();
-    has_items.then(|| serde_json::from_str(&encode_delta(&delta)).ok())?
+    serde_json::from_str(&encode_delta(&delta)).ok()
 }
 
 /// Reads the checkpoint in a file. The lists decide which items exist. The `segue` field adds the other fields of an
@@ -135,78 +116,60 @@ pub(super) fn parse_checkpoint_content(
     remarks: &mut Vec<String>,
 ) -> Checkpoint {
     let encoded_delta = file.get("segue").map(ToString::to_string);
-    let encoded_delta = encoded_delta.and_then(|text| decode_delta(&text).ok());
     let mut encoded_items: Vec<CheckpointItem> = encoded_delta
+        .and_then(|text| decode_delta(&text).ok())
         .map(|delta| delta.changed_items)
         .unwrap_or_default();
     let mut last_id = encoded_items.iter().map(|item| item.id).max().unwrap_or(0);
     let mut items = Vec::new();
-    let lists = object_field(file, "summary");
-    for (list, entry) in lists
-        .into_iter()
-        .flat_map(|lists| collect_entries(lists, remarks))
-    {
+    for (list, kind, entry) in collect_entries(file, remarks) {
         let matching = encoded_items
             .iter()
             .position(|item| collapse_to_one_line(&render_item(item)) == entry);
-        let item = if let Some(index) = matching {
+        items.push(if let Some(index) = matching {
             encoded_items.remove(index)
         } else {
             last_id = last_id.saturating_add(1);
-            new_item(last_id, list, &entry, turn)
-        };
-        items.push(item);
+            new_item(last_id, (list, kind), &entry, turn)
+        });
+    }
+    // Ids of segue are unique and small. A duplicate id, or one above `u32::MAX / 2`, which would leave too few ids for
+    // later items, is not from segue. In that case all items get new ids.
+    let mut seen_ids = std::collections::HashSet::new();
+    let is_segue_id = |item: &CheckpointItem| item.id <= u32::MAX / 2 && seen_ids.insert(item.id);
+    if !items.iter().all(is_segue_id) {
+        for (id, item) in (1..).zip(&mut items) {
+            item.id = id;
+        }
     }
     let delta = CheckpointDelta {
         changed_items: items,
         loop_state: Some(parse_loop_state(file)),
         ..CheckpointDelta::default()
     };
-    // Ids of segue are unique and small. A duplicate id, or one above `u32::MAX / 2`, which would leave too few ids for
-    // later items, is not from segue. In that case all items get new ids.
-    let mut seen_ids = std::collections::HashSet::new();
-    let is_segue_id = |item: &CheckpointItem| item.id <= u32::MAX / 2 && seen_ids.insert(item.id);
-    if delta.changed_items.iter().all(is_segue_id) {
-        return delta.apply(&Checkpoint::default());
-    }
-    let renumbered = (1..)
-        .zip(delta.changed_items)
-        .map(|(id, item)| CheckpointItem { id, ..item });
-    let delta = CheckpointDelta {
-        changed_items: renumbered.collect(),
-        loop_state: delta.loop_state,
-        removed_ids: Vec::new(),
-    };
     delta.apply(&Checkpoint::default())
 }
 
-/// Returns the texts of all lists that exist, each with its list.
+/// Returns the texts of all lists that exist, each with the name of its list and the kind of the items there.
 fn collect_entries(
-    lists: &Map<String, Value>,
+    file: &Map<String, Value>,
     remarks: &mut Vec<String>,
-) -> Vec<(&'static DagentSummaryList, String)> {
+) -> Vec<(&'static str, ItemKind, String)> {
     let mut entries = Vec::new();
-    for list in &SUMMARY_LISTS {
-        let Some(value) = lists.get(list.name) else {
-            continue;
-        };
-        let Some(texts) = value.as_array() else {
-            if !value.is_null() {
-                remarks.push(format!(
-                    "field `{}` is {}, not a list",
-                    list.name,
-                    describe_type(value)
-                ));
-            }
-            continue;
-        };
-        for (n, value) in (1..).zip(texts) {
+    let Some(lists) = object_field(file, "summary") else {
+        return entries;
+    };
+    for (list, kind) in SUMMARY_LISTS {
+        let values = list_field(lists, list).unwrap_or_else(|reason| {
+            remarks.push(reason);
+            &[]
+        });
+        for (n, value) in (1..).zip(values) {
             match value.as_str().map(collapse_to_one_line) {
                 Some(text) if text.is_empty() => {}
-                Some(text) => entries.push((list, text)),
+                Some(text) => entries.push((list, kind, text)),
                 None => remarks.push(format!(
-                    "item {n} of `{}` was omitted: it is {}, not a string",
-                    list.name,
+                    "item {n} of `{list}` was omitted: it is {}, not a string",
                     describe_type(value)
                 )),
             }
@@ -215,16 +178,21 @@ fn collect_entries(
     entries
 }
 
-fn new_item(id: u32, list: &DagentSummaryList, entry: &str, turn: u32) -> CheckpointItem {
+/// Creates an item from an entry of a list, whose items are of `list_kind` unless a prefix names another kind.
+fn new_item(
+    id: u32,
+    (list, list_kind): (&str, ItemKind),
+    entry: &str,
+    turn: u32,
+) -> CheckpointItem {
     let prefixed = ItemKind::ALL.into_iter().find_map(|kind| {
         let (name, prefix) = list_and_prefix(kind);
         let remainder = entry.strip_prefix(prefix?)?.strip_prefix(": ")?;
-        (name == list_and_prefix(list.kind).0).then_some((kind, remainder))
+        (name == list_and_prefix(list_kind).0).then_some((kind, remainder))
     });
-    let (kind, text) = prefixed.unwrap_or((list.kind, entry));
+    let (kind, text) = prefixed.unwrap_or((list_kind, entry));
     let has_subject = matches!(kind, ItemKind::File | ItemKind::Command | ItemKind::Check);
-    let split = has_subject.then(|| text.split_once(": ")).flatten();
-    let (subject, text) = match split {
+    let (subject, text) = match text.split_once(": ").filter(|_| has_subject) {
         Some((subject, text)) => (Some(subject.to_owned()), text),
         None => (None, text),
     };
@@ -236,19 +204,19 @@ fn new_item(id: u32, list: &DagentSummaryList, entry: &str, turn: u32) -> Checkp
         turn,
         message_index: 0,
         author: ItemAuthor::Summariser,
-        weight: list.weight,
-        pinned: list.pinned,
+        weight: if list == MINOR_LIST {
+            MINOR_ITEM_WEIGHT
+        } else {
+            DEFAULT_ITEM_WEIGHT
+        },
+        pinned: list == CRITICAL_LIST,
     }
 }
 
 /// Reads the state of the check loop; `None` if the file has none.
 fn parse_loop_state(file: &Map<String, Value>) -> Option<LoopState> {
     let state = object_field(file, "ralphLoop")?;
-    let checks = |name: &str| {
-        let values = state.get(name).and_then(Value::as_array);
-        let values = values.into_iter().flatten().filter_map(Value::as_str);
-        values.map(collapse_to_one_line).collect()
-    };
+    let checks = |name: &str| string_list(state, name).map(collapse_to_one_line).collect();
     let iteration = integer_field(state, "currentIteration").unwrap_or(0);
     Some(LoopState {
         iteration: u32::try_from(iteration).unwrap_or(u32::MAX),
@@ -258,20 +226,21 @@ fn parse_loop_state(file: &Map<String, Value>) -> Option<LoopState> {
     })
 }
 
-/// Converts the state of the check loop to its form in the file.
-pub(super) fn to_dagent_loop(state: &LoopState) -> DagentLoop {
-    DagentLoop {
-        current_iteration: state.iteration,
-        passed_checks: state.passed.clone(),
-        failed_checks: state.failed.clone(),
-        last_error: state.last_error.clone(),
+/// Renders the state of the check loop.
+pub(super) fn render_loop_state(state: &LoopState) -> Value {
+    let mut fields = json!({
+        "currentIteration": state.iteration,
+        "passedChecks": state.passed,
+        "failedChecks": state.failed,
+    });
+    if let Some(error) = &state.last_error {
+        fields["lastError"] = error.as_str().into();
     }
+    fields
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -1,9 +1,7 @@
 //! Writing of sessions to files of the dagent layout.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
-use jiff::Timestamp;
 use segue_core::brief::ProjectContext;
 use segue_core::id::ProviderId;
 use segue_core::scope::{
@@ -14,17 +12,15 @@ use serde_json::{Map, Value, json};
 
 use super::DagentFileKind;
 use super::context;
-use super::schema::{
-    DagentAgent, DagentChat, DagentCheckpoint, DagentContext as ContextFile, DagentFeature,
-    DagentMessage, DagentMetadata, DagentSegueFields, DagentTask, DagentTaskState, DagentTokens,
-};
 use super::session_type::DagentSessionType;
-use super::summary::{encode_items, render_summary, to_dagent_loop};
+use super::summary::{encode_items, render_loop_state, render_summary};
 use crate::json_fields::{
-    format_iso_time, integer_field, object_field, parse_time, render_json, string_field,
-    without_fields,
+    format_iso_time, integer_field, merge_imported_fields, object_field, parse_time, render_json,
+    string_field,
 };
 use crate::{PortableMessage, PortableSession};
+
+type Object = Map<String, Value>;
 
 /// Renders the files of sessions. The key is the path, with `/`. `count_tokens` counts the tokens of a text.
 #[must_use]
@@ -38,155 +34,136 @@ pub fn render_files(
             Some(feature) => format!(".dagent-worktrees/{feature}/.dagent"),
             None => ".dagent".to_owned(),
         };
-        if let Some(text) = render_feature(&links) {
-            files.insert(format!("{folder}/feature.json"), text);
-        }
-        for session in &links.sessions {
-            add_session_files(
-                &mut files,
-                &format!("{folder}/sessions"),
-                session,
-                &links,
-                count_tokens,
-            );
-        }
+        let feature_sessions = links.sessions.iter();
+        let mut located_sessions: Vec<(String, &PortableSession)> = feature_sessions
+            .map(|session| (folder.clone(), *session))
+            .collect();
         for task in links.tasks.values() {
             let node = format!("{folder}/nodes/{}", task.task);
             files.insert(format!("{node}/task.json"), render_task(task));
-            for session in task.states.iter().flat_map(|(_, sessions)| sessions) {
-                add_session_files(
-                    &mut files,
-                    &format!("{node}/sessions"),
-                    session,
-                    &links,
-                    count_tokens,
-                );
+            let sessions = list_task_sessions(task).into_iter();
+            located_sessions.extend(sessions.map(|session| (node.clone(), session)));
+        }
+        for (directory, session) in located_sessions {
+            for (kind, text) in render_session_files(session, &links, count_tokens) {
+                let name = kind.file_name(&session.name);
+                files.insert(format!("{directory}/sessions/{name}"), text);
             }
+        }
+        if let Some(text) = render_feature(&links) {
+            files.insert(format!("{folder}/feature.json"), text);
         }
     }
     files
 }
 
-fn add_session_files(
-    files: &mut BTreeMap<String, String>,
-    directory: &str,
+fn render_session_files(
     session: &PortableSession,
     links: &FeatureLinks<'_, PortableSession>,
     count_tokens: &dyn Fn(&str) -> u64,
-) {
-    let mut add_file = |kind: DagentFileKind, text: String| {
-        files.insert(
-            format!("{directory}/{}", kind.file_name(&session.name)),
-            text,
-        );
-    };
-    add_file(DagentFileKind::Chat, render_chat(session, count_tokens));
+) -> Vec<(DagentFileKind, String)> {
+    let mut files = vec![
+        (DagentFileKind::Chat, render_chat(session, count_tokens)),
+        (DagentFileKind::Checkpoint, render_checkpoint_file(session)),
+        (
+            DagentFileKind::Context,
+            render_context(session, links, count_tokens),
+        ),
+        (DagentFileKind::Agent, render_agent(session, count_tokens)),
+    ];
     if !session.compacted_messages.is_empty() {
-        add_file(DagentFileKind::Archive, render_archive(session));
+        let lines = session.compacted_messages.iter();
+        let lines = lines.map(|message| format!("{}\n", render_message(message)));
+        files.push((DagentFileKind::Archive, lines.collect()));
     }
-    add_file(DagentFileKind::Checkpoint, render_checkpoint_file(session));
-    add_file(
-        DagentFileKind::Context,
-        render_context(session, links, count_tokens),
-    );
-    add_file(DagentFileKind::Agent, render_agent(session, count_tokens));
     if !session.extra_fields.session.is_empty() {
-        add_file(
-            DagentFileKind::Session,
-            render_json(&session.extra_fields.session),
-        );
+        let text = render_json(&session.extra_fields.session);
+        files.push((DagentFileKind::Session, text));
     }
+    files
 }
 
-fn to_dagent_message(message: &PortableMessage) -> DagentMessage<'_> {
-    DagentMessage {
-        id: &message.id,
-        timestamp: format_iso_time(message.at),
-        role: message.role.as_str(),
-        content: &message.text,
-        tokens: message.tokens,
-        extra_fields: &message.extra_fields,
-    }
+fn render_message(message: &PortableMessage) -> Value {
+    let fields = [
+        ("id", Some(json!(message.id))),
+        ("timestamp", Some(json!(format_iso_time(message.at)))),
+        ("role", Some(json!(message.role.as_str()))),
+        ("content", Some(json!(message.text))),
+        ("tokens", message.tokens.map(Value::from)),
+    ];
+    merge_imported_fields(fields, &message.extra_fields).into()
 }
 
 fn render_chat(session: &PortableSession, count_tokens: &dyn Fn(&str) -> u64) -> String {
-    let messages: Vec<DagentMessage<'_>> = session.messages.iter().map(to_dagent_message).collect();
     let imported = &session.extra_fields.chat;
-    let written_fields = ["createdAt", "updatedAt", "messageCount", "tokenCount"];
-    let extra_metadata = object_field(imported, "metadata")
-        .map(|metadata| without_fields(metadata, &written_fields));
     // A message that was imported without a token count is written without one, but the total includes it.
-    let message_tokens = |message: &DagentMessage<'_>| {
-        message
-            .tokens
-            .unwrap_or_else(|| count_tokens(message.content))
+    let message_tokens = |message: &PortableMessage| {
+        let tokens = message.tokens;
+        tokens.unwrap_or_else(|| count_tokens(&message.text))
     };
-    let metadata = DagentMetadata {
-        created_at: format_iso_time(session.created_at),
-        updated_at: format_iso_time(session.updated_at),
-        message_count: messages.len(),
-        token_count: messages.iter().map(message_tokens).sum(),
-        extra_fields: extra_metadata.unwrap_or_default(),
-    };
-    render_json(&DagentChat {
-        session_id: &session.name,
-        messages,
-        metadata,
-        extra_fields: without_fields(imported, &["sessionId", "messages", "metadata"]),
-    })
-}
-
-fn render_archive(session: &PortableSession) -> String {
-    let mut text = String::new();
-    for message in &session.compacted_messages {
-        let line = serde_json::to_string(&to_dagent_message(message)).unwrap_or_default();
-        let _ = writeln!(text, "{line}");
-    }
-    text
+    let token_count: u64 = session.messages.iter().map(message_tokens).sum();
+    let metadata = [
+        (
+            "createdAt",
+            Some(json!(format_iso_time(session.created_at))),
+        ),
+        (
+            "updatedAt",
+            Some(json!(format_iso_time(session.updated_at))),
+        ),
+        ("messageCount", Some(json!(session.messages.len()))),
+        ("tokenCount", Some(json!(token_count))),
+    ];
+    let no_metadata = Object::new();
+    let imported_metadata = object_field(imported, "metadata").unwrap_or(&no_metadata);
+    let metadata = merge_imported_fields(metadata, imported_metadata);
+    let fields = [
+        ("sessionId", Some(json!(session.name))),
+        (
+            "messages",
+            Some(session.messages.iter().map(render_message).collect()),
+        ),
+        ("metadata", Some(metadata.into())),
+    ];
+    render_json(&merge_imported_fields(fields, imported))
 }
 
 fn render_checkpoint_file(session: &PortableSession) -> String {
     let imported = &session.extra_fields.checkpoint;
-    let written_fields = [
-        "sessionId",
-        "version",
-        "createdAt",
-        "updatedAt",
-        "summary",
-        "ralphLoop",
-        "tokens",
-        "segue",
-    ];
-    let extra_fields = without_fields(imported, &written_fields);
+    let checkpoint = session.checkpoint.as_ref();
     let imported_time = |name: &str| parse_time(imported.get(name)).unwrap_or(session.created_at);
-    let Some(checkpoint) = &session.checkpoint else {
-        return render_json(&DagentCheckpoint {
-            session_id: &session.name,
-            version: integer_field(imported, "version").unwrap_or(0),
-            created_at: format_iso_time(imported_time("createdAt")),
-            updated_at: format_iso_time(imported_time("updatedAt")),
-            summary: super::schema::DagentSummary::default(),
-            ralph_loop: None,
-            tokens: DagentTokens::default(),
-            segue: None,
-            extra_fields,
-        });
+    let (version, created_at, updated_at) = match checkpoint {
+        Some(checkpoint) => (
+            checkpoint.version,
+            checkpoint.created_at,
+            checkpoint.updated_at,
+        ),
+        None => (
+            integer_field(imported, "version").unwrap_or(0),
+            imported_time("createdAt"),
+            imported_time("updatedAt"),
+        ),
     };
-    render_json(&DagentCheckpoint {
-        session_id: &session.name,
-        version: checkpoint.version,
-        created_at: format_iso_time(checkpoint.created_at),
-        updated_at: format_iso_time(checkpoint.updated_at),
-        summary: render_summary(&checkpoint.content),
-        ralph_loop: checkpoint.content.loop_state.as_ref().map(to_dagent_loop),
-        tokens: DagentTokens {
-            checkpoint: checkpoint.tokens,
-            last_compaction_input: checkpoint.last_compaction_tokens.unwrap_or(0),
-            total_saved: checkpoint.saved_tokens,
-        },
-        segue: encode_items(&checkpoint.content),
-        extra_fields,
-    })
+    let content = checkpoint.map(|checkpoint| &checkpoint.content);
+    let loop_state = content.and_then(|content| content.loop_state.as_ref());
+    let last_compaction_tokens =
+        checkpoint.and_then(|checkpoint| checkpoint.last_compaction_tokens);
+    let tokens = json!({
+        "checkpoint": checkpoint.map_or(0, |checkpoint| checkpoint.tokens),
+        "lastCompactionInput": last_compaction_tokens.unwrap_or(0),
+        "totalSaved": checkpoint.map_or(0, |checkpoint| checkpoint.saved_tokens),
+    });
+    let fields = [
+        ("sessionId", Some(json!(session.name))),
+        ("version", Some(json!(version))),
+        ("createdAt", Some(json!(format_iso_time(created_at)))),
+        ("updatedAt", Some(json!(format_iso_time(updated_at)))),
+        ("summary", Some(render_summary(content))),
+        ("ralphLoop", loop_state.map(render_loop_state)),
+        ("tokens", Some(tokens)),
+        ("segue", content.and_then(encode_items)),
+    ];
+    render_json(&merge_imported_fields(fields, imported))
 }
 
 fn render_context(
@@ -194,98 +171,98 @@ fn render_context(
     links: &FeatureLinks<'_, PortableSession>,
     count_tokens: &dyn Fn(&str) -> u64,
 ) -> String {
-    let imported = &session.extra_fields.context;
+    let imported_fields = &session.extra_fields.context;
     let purpose = session.purpose.as_ref();
-    let scope = purpose.map(|purpose| &purpose.scope);
-    let task = scope.and_then(Scope::task);
-    let written_fields = [
-        "sessionId",
-        "type",
-        "featureId",
-        "taskId",
-        "project",
-        "feature",
-        "task",
-        "updatedAt",
-        "tokens",
-        "segue",
-    ];
+    let task_name = purpose
+        .and_then(|purpose| purpose.scope.task())
+        .map(|(task, _)| task.as_str());
     // A project context that was gathered after the import is newer than the imported one.
-    let imported_at = session
-        .extra_fields
-        .imported_at
-        .filter(|_| !imported.is_empty());
+    let is_newer = |at| {
+        let imported_at = session.extra_fields.imported_at;
+        imported_fields.is_empty() || imported_at.is_none_or(|imported_at| at > imported_at)
+    };
     let gathered = session.context.as_ref();
-    let gathered =
-        gathered.filter(|gathered| imported_at.is_none_or(|imported_at| gathered.at > imported_at));
-    let empty = Map::new();
-    let imported = if gathered.is_some() { &empty } else { imported };
+    let gathered = gathered.filter(|gathered| is_newer(gathered.at));
+    let no_fields = Object::new();
+    let imported = match gathered {
+        Some(_) => &no_fields,
+        None => imported_fields,
+    };
     let project_context = gathered.map(|gathered| &gathered.context);
-    let project = imported.get("project").cloned();
-    let project = project.unwrap_or_else(|| {
+    let project = imported.get("project").cloned().unwrap_or_else(|| {
         context::render_project(project_context.unwrap_or(&ProjectContext::default()))
     });
-    let default_feature =
-        || Some(json!({ "name": links.feature?.as_str(), "tasks": render_tasks(links) }));
-    let feature = project_context.and_then(context::render_feature);
     let feature = imported
         .get("feature")
         .cloned()
-        .or(feature)
-        .or_else(default_feature);
-    let default_task = || {
-        let (task, _) = task?;
-        Some(
-            json!({ "title": task.as_str(), "description": "", "dependencies": [], "dependents": [] }),
-        )
-    };
-    let task_context = project_context.and_then(context::render_task);
-    let task_context = imported
+        .or_else(|| context::render_feature(project_context?))
+        .or_else(|| Some(json!({ "name": links.feature?.as_str(), "tasks": render_tasks(links) })));
+    let default_task = |task: &str| json!({ "title": task, "description": "", "dependencies": [], "dependents": [] });
+    let task = imported
         .get("task")
         .cloned()
-        .or(task_context)
-        .or_else(default_task);
-    let gathered_at = gathered.map(|gathered| gathered.at);
-    let updated_at = parse_time(imported.get("updatedAt")).or(gathered_at);
-    let tokens = integer_field(imported, "tokens").or(gathered.map(|gathered| gathered.tokens));
-    let count_context_tokens = || {
-        let parts = [Some(&project), feature.as_ref(), task_context.as_ref()];
-        let parts = parts.into_iter().flatten().map(ToString::to_string);
-        count_tokens(&parts.collect::<Vec<_>>().join("\n"))
-    };
-    render_json(&ContextFile {
-        session_id: &session.name,
-        session_type: DagentSessionType::for_purpose(purpose).as_str(),
-        feature_id: links.feature.map_or("", |feature| feature.as_str()),
-        task_id: task.map(|(task, _)| task.as_str()),
-        updated_at: format_iso_time(updated_at.unwrap_or(session.updated_at)),
-        tokens: tokens.unwrap_or_else(count_context_tokens),
-        segue: segue_fields(session),
-        extra_fields: without_fields(&session.extra_fields.context, &written_fields),
-        project,
-        feature,
-        task: task_context,
-    })
+        .or_else(|| context::render_task(project_context?))
+        .or_else(|| task_name.map(default_task));
+    let updated_at = parse_time(imported.get("updatedAt"))
+        .or(gathered.map(|gathered| gathered.at))
+        .unwrap_or(session.updated_at);
+    let tokens = integer_field(imported, "tokens")
+        .or(gathered.map(|gathered| gathered.tokens))
+        .unwrap_or_else(|| {
+            let parts = [Some(&project), feature.as_ref(), task.as_ref()];
+            let parts = parts.into_iter().flatten().map(ToString::to_string);
+            count_tokens(&parts.collect::<Vec<_>>().join("\n"))
+        });
+    let session_type = DagentSessionType::for_purpose(purpose).as_str();
+    let feature_id = links.feature.map_or("", |feature| feature.as_str());
+    let fields = [
+        ("sessionId", Some(json!(session.name))),
+        ("type", Some(json!(session_type))),
+        ("featureId", Some(json!(feature_id))),
+        ("taskId", task_name.map(Value::from)),
+        ("project", Some(project)),
+        ("feature", feature),
+        ("task", task),
+        ("updatedAt", Some(json!(format_iso_time(updated_at)))),
+        ("tokens", Some(json!(tokens))),
+        ("segue", Some(render_segue_fields(session))),
+    ];
+    render_json(&merge_imported_fields(fields, imported_fields))
 }
 
-fn segue_fields(session: &PortableSession) -> DagentSegueFields<'_> {
+/// Renders the properties of a session that the other fields cannot express.
+fn render_segue_fields(session: &PortableSession) -> Value {
     let purpose = session.purpose.as_ref();
     let role = purpose.and_then(|purpose| purpose.role.as_ref());
     let task = purpose.and_then(|purpose| purpose.scope.task());
-    DagentSegueFields {
-        scope: match purpose.map(|purpose| &purpose.scope) {
-            None => "none",
-            Some(Scope::Project) => "project",
-            Some(Scope::Feature(_)) => "feature",
-            Some(Scope::Task { .. }) => "task",
-        },
-        state: task.map(|(_, state)| state.as_str()),
-        role: role.map(RoleName::as_str),
-        title: session.title.as_ref().map(Title::as_str),
-        title_from: session.title.as_ref().map(|title| title.source().as_str()),
-        provider: session.provider.as_ref().map(ProviderId::as_str),
-        tags: session.tags.iter().map(Tag::as_str).collect(),
+    let title = session.title.as_ref();
+    let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
+    let scope = match purpose.map(|purpose| &purpose.scope) {
+        None => "none",
+        Some(Scope::Project) => "project",
+        Some(Scope::Feature(_)) => "feature",
+        Some(Scope::Task { .. }) => "task",
+    };
+    let optional_fields = [
+        ("state", task.map(|(_, state)| state.as_str())),
+        ("role", role.map(RoleName::as_str)),
+        ("title", title.map(Title::as_str)),
+        ("titleFrom", title.map(|title| title.source().as_str())),
+        (
+            "provider",
+            session.provider.as_ref().map(ProviderId::as_str),
+        ),
+    ];
+    let mut fields = json!({ "scope": scope });
+    for (name, text) in optional_fields {
+        if let Some(text) = text {
+            fields[name] = text.into();
+        }
     }
+    if !tags.is_empty() {
+        fields["tags"] = tags.into();
+    }
+    fields
 }
 
 /// Renders the tasks of a feature that have sessions.
@@ -299,63 +276,55 @@ fn render_tasks(links: &FeatureLinks<'_, PortableSession>) -> Value {
 
 fn render_agent(session: &PortableSession, count_tokens: &dyn Fn(&str) -> u64) -> String {
     let purpose = session.purpose.as_ref();
-    let role = purpose.and_then(|purpose: &Purpose| purpose.role.as_ref());
-    let role_name = role.map_or_else(
-        || DagentSessionType::for_purpose(purpose).role(),
-        RoleName::as_str,
-    );
-    let is_same_agent_type =
-        string_field(&session.extra_fields.agent, &["agentType"]) == Some(role_name);
-    let empty = Map::new();
-    let imported = if is_same_agent_type {
-        &session.extra_fields.agent
-    } else {
-        &empty
+    let role_name = purpose
+        .and_then(|purpose: &Purpose| purpose.role.as_ref())
+        .map_or_else(
+            || DagentSessionType::for_purpose(purpose).role(),
+            RoleName::as_str,
+        );
+    let no_fields = Object::new();
+    let imported = match string_field(&session.extra_fields.agent, &["agentType"]) {
+        Some(agent_type) if agent_type == role_name => &session.extra_fields.agent,
+        _ => &no_fields,
     };
-    let written_fields = [
-        "sessionId",
-        "agentType",
-        "role",
-        "instructions",
-        "allowedTools",
-        "toolInstructions",
-        "createdAt",
-        "tokens",
-    ];
-    let description = session.role.as_ref();
-    let imported_or =
-        |name: &str, fallback: Option<Value>| imported.get(name).cloned().or(fallback);
-    let tools = description
-        .and_then(|description| description.allowed_tools.clone())
-        .unwrap_or_default();
+    let role = session.role.as_ref();
     // A later version of dagent names this field `roleInstructions`.
-    let role_text = description
-        .map(|description| description.description.as_str())
+    let role_text = role
+        .map(|role| role.description.as_str())
         .or(string_field(imported, &["roleInstructions"]));
-    render_json(&DagentAgent {
-        session_id: &session.name,
-        agent_type: role_name,
-        role: imported_or("role", role_text.map(Value::from)).unwrap_or_else(|| "".into()),
-        instructions: imported_or(
+    let instructions = role.map_or(&[][..], |role| &role.instructions);
+    let tools = role.and_then(|role| role.allowed_tools.as_deref());
+    let tool_instructions = role.and_then(|role| role.tool_instructions.as_deref());
+    let created_at = parse_time(imported.get("createdAt")).unwrap_or(session.created_at);
+    let tokens = integer_field(imported, "tokens");
+    let tokens = tokens.unwrap_or_else(|| role.map_or(0, |role| count_tokens(&role.render())));
+    let imported_or = |name: &str, value: Value| Some(imported.get(name).cloned().unwrap_or(value));
+    let fields = [
+        ("sessionId", Some(json!(session.name))),
+        ("agentType", Some(json!(role_name))),
+        (
+            "role",
+            imported_or("role", json!(role_text.unwrap_or_default())),
+        ),
+        (
             "instructions",
-            description.map(|description| description.instructions.clone().into()),
-        )
-        .unwrap_or_else(|| json!([])),
-        allowed_tools: imported_or("allowedTools", Some(tools.into())).unwrap_or_else(|| json!([])),
-        tool_instructions: imported_or(
+            imported_or("instructions", json!(instructions)),
+        ),
+        (
+            "allowedTools",
+            imported_or("allowedTools", json!(tools.unwrap_or_default())),
+        ),
+        (
             "toolInstructions",
-            description
-                .and_then(|description| description.tool_instructions.clone())
-                .map(Value::from),
+            imported
+                .get("toolInstructions")
+                .cloned()
+                .or(tool_instructions.map(Value::from)),
         ),
-        created_at: format_iso_time(
-            parse_time(imported.get("createdAt")).unwrap_or(session.created_at),
-        ),
-        tokens: integer_field(imported, "tokens").unwrap_or_else(|| {
-            description.map_or(0, |description| count_tokens(&description.render()))
-        }),
-        extra_fields: without_fields(imported, &written_fields),
-    })
+        ("createdAt", Some(json!(format_iso_time(created_at)))),
+        ("tokens", Some(json!(tokens))),
+    ];
+    render_json(&merge_imported_fields(fields, imported))
 }
 
 /// Returns `true` if all sessions were imported and none was changed since then. The imported references to the current
@@ -367,22 +336,19 @@ fn is_unchanged_since_import(sessions: &[&PortableSession]) -> bool {
     })
 }
 
-/// Returns the stored fields of a file that several sessions share: those of the session that was imported last.
+/// Returns the stored fields of a file that several sessions share: those of the session that was imported last. Empty
+/// if no session has any.
 fn latest_imported_fields<'a>(
     sessions: &[&'a PortableSession],
-    select_fields: impl Fn(&'a PortableSession) -> &'a Map<String, Value>,
-) -> Option<&'a Map<String, Value>> {
+    select_fields: impl Fn(&'a PortableSession) -> &'a Object,
+) -> Object {
     let candidates = sessions
         .iter()
         .filter(|session| !select_fields(session).is_empty());
     candidates
         .max_by_key(|session| session.extra_fields.imported_at)
-        .map(|session| select_fields(session))
-}
-
-fn list_all_sessions<'a>(links: &FeatureLinks<'a, PortableSession>) -> Vec<&'a PortableSession> {
-    let in_tasks = links.tasks.values().flat_map(list_task_sessions);
-    links.sessions.iter().copied().chain(in_tasks).collect()
+        .map(|session| select_fields(session).clone())
+        .unwrap_or_default()
 }
 
 fn list_task_sessions<'a>(task: &TaskLinks<'a, PortableSession>) -> Vec<&'a PortableSession> {
@@ -391,66 +357,70 @@ fn list_task_sessions<'a>(task: &TaskLinks<'a, PortableSession>) -> Vec<&'a Port
 }
 
 fn render_feature(links: &FeatureLinks<'_, PortableSession>) -> Option<String> {
-    let id = links.feature?;
-    let sessions = list_all_sessions(links);
-    let empty = Map::new();
-    let imported = latest_imported_fields(&sessions, |session| &session.extra_fields.feature)
-        .unwrap_or(&empty);
-    let imported_session_id = string_field(imported, &["sessionId"])
+    let id = links.feature?.as_str();
+    let mut sessions = links.sessions.clone();
+    sessions.extend(links.tasks.iter().flat_map(list_task_sessions));
+    let imported = latest_imported_fields(&sessions, |session| &session.extra_fields.feature);
+    let imported_session_id = string_field(&imported, &["sessionId"])
         .filter(|_| is_unchanged_since_import(&links.sessions));
     let active_session_id = links.active_session().map(|session| session.name.as_str());
-    let update_times = || sessions.iter().map(|session| session.updated_at);
-    let created_at: Option<Timestamp> = sessions.iter().map(|session| session.created_at).min();
-    let written_fields = ["id", "name", "sessionId", "createdAt", "updatedAt"];
-    let updated_at = parse_time(imported.get("updatedAt"))
-        .into_iter()
-        .chain(update_times())
+    let created_at = sessions.iter().map(|session| session.created_at).min();
+    let updated_at = sessions
+        .iter()
+        .map(|session| session.updated_at)
+        .chain(parse_time(imported.get("updatedAt")))
         .max();
-    Some(render_json(&DagentFeature {
-        id: id.as_str(),
-        name: imported
-            .get("name")
-            .cloned()
-            .unwrap_or_else(|| id.as_str().into()),
-        session_id: imported_session_id.or(active_session_id),
-        created_at: imported
-            .get("createdAt")
-            .cloned()
-            .unwrap_or_else(|| created_at.map(format_iso_time).into()),
-        updated_at: updated_at.map(format_iso_time).unwrap_or_default(),
-        extra_fields: without_fields(imported, &written_fields),
-    }))
+    let imported_or = |name: &str, value: Value| Some(imported.get(name).cloned().unwrap_or(value));
+    let fields = [
+        ("id", Some(json!(id))),
+        ("name", imported_or("name", json!(id))),
+        (
+            "sessionId",
+            imported_session_id.or(active_session_id).map(Value::from),
+        ),
+        (
+            "createdAt",
+            imported_or("createdAt", json!(created_at.map(format_iso_time))),
+        ),
+        (
+            "updatedAt",
+            Some(json!(updated_at.map(format_iso_time).unwrap_or_default())),
+        ),
+    ];
+    Some(render_json(&merge_imported_fields(fields, &imported)))
 }
 
 fn render_task(task: &TaskLinks<'_, PortableSession>) -> String {
     let sessions = list_task_sessions(task);
-    let empty = Map::new();
-    let imported =
-        latest_imported_fields(&sessions, |session| &session.extra_fields.task).unwrap_or(&empty);
-    let mut states: BTreeMap<String, DagentTaskState> = BTreeMap::new();
+    let imported = latest_imported_fields(&sessions, |session| &session.extra_fields.task);
     // A state stays even if it has no session, and retains its other fields.
-    for (name, value) in object_field(imported, "states").into_iter().flatten() {
-        let extra_fields = value
-            .as_object()
-            .map(|value| without_fields(value, &["sessionIds"]));
-        let state = states.entry(name.clone()).or_default();
-        state.extra_fields = extra_fields.unwrap_or_default();
+    let mut states: BTreeMap<&str, (Vec<&str>, Object)> = BTreeMap::new();
+    for (name, value) in object_field(&imported, "states").into_iter().flatten() {
+        let state = states.entry(name).or_default();
+        state.1 = value.as_object().cloned().unwrap_or_default();
     }
-    for (name, sessions) in &task.states {
-        let state = states.entry(name.to_string()).or_default();
-        let names = sessions.iter().map(|session| session.name.clone());
-        state.session_ids = names.collect();
+    for (state, sessions) in &task.states {
+        let names = sessions.iter().map(|session| session.name.as_str());
+        states.entry(state.as_str()).or_default().0 = names.collect();
     }
-    let imported_state =
-        string_field(imported, &["currentState"]).filter(|_| is_unchanged_since_import(&sessions));
-    let current_state = task.current_state().map(TaskState::as_str);
-    render_json(&DagentTask {
-        id: task.task.as_str(),
-        current_state: imported_state
-            .or(current_state)
-            .unwrap_or_default()
-            .to_owned(),
-        states,
-        extra_fields: without_fields(imported, &["id", "states", "currentState"]),
-    })
+    let states: Object = states
+        .into_iter()
+        .map(|(name, (session_ids, imported))| {
+            let fields = [("sessionIds", Some(json!(session_ids)))];
+            let state = merge_imported_fields(fields, &imported);
+            (name.to_owned(), state.into())
+        })
+        .collect();
+    let current_state = string_field(&imported, &["currentState"])
+        .filter(|_| is_unchanged_since_import(&sessions))
+        .or(task.current_state().map(TaskState::as_str));
+    let fields = [
+        ("id", Some(json!(task.task.as_str()))),
+        ("states", Some(states.into())),
+        (
+            "currentState",
+            Some(json!(current_state.unwrap_or_default())),
+        ),
+    ];
+    render_json(&merge_imported_fields(fields, &imported))
 }
