@@ -2,7 +2,6 @@
 
 use jiff::Timestamp;
 use segue_core::json::Json;
-use segue_core::session::Role;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -148,14 +147,4 @@ pub(crate) fn text_checksum(text: &str) -> String {
     let bytes = text.bytes().map(u128::from);
     let hash = bytes.fold(offset_basis, |hash, byte| (hash ^ byte).wrapping_mul(prime));
     format!("{hash:032x}")
-}
-
-/// Parses the role of a message as files name it; `None` if the name is unknown.
-pub(crate) fn parse_role(name: &str) -> Option<Role> {
-    match name {
-        "user" => Some(Role::User),
-        "assistant" => Some(Role::Assistant),
-        "system" => Some(Role::System),
-        _ => None,
-    }
 }

@@ -45,17 +45,17 @@ impl PortableSession {
             .iter()
             .chain(&self.messages)
             .collect();
-        let current_keys = existing.messages.iter();
-        let current_keys = current_keys.map(|message| {
+        let current_keys = existing.messages.iter().map(|message| {
             (
                 message.role.as_str(),
                 format_iso_time(message.at),
                 text_checksum(&message.text),
             )
         });
-        let stored = existing.extra_fields.as_ref();
-        let stored: Option<ExtraFields> =
-            stored.and_then(|json| serde_json::from_str(json.as_str()).ok());
+        let stored: Option<ExtraFields> = existing
+            .extra_fields
+            .as_ref()
+            .and_then(|json| serde_json::from_str(json.as_str()).ok());
         let imported_keys = stored
             .iter()
             .flat_map(|fields| &fields.messages)

@@ -8,12 +8,12 @@ use segue_core::session::Role;
 use serde_json::{Map, Value};
 
 use crate::dagent::session_type::{DagentSessionType, StatedPurpose};
-use crate::extra_fields::parse_role;
 use crate::json_fields::{
-    content_text, describe_type, message_time, non_text_parts, parse_time, string_field,
-    strip_byte_order_mark, without_fields,
+    content_text, list_field, parse_object, parse_time, string_field, strip_byte_order_mark,
+    without_fields,
 };
-use crate::{ExtraFields, ParsedSession, PortableMessage, PortableSession};
+use crate::message_entries::{MessageContent, parse_messages, parse_role};
+use crate::{ExtraFields, ParsedSession, PortableSession};
 
 /// Kind of an older file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,25 +52,6 @@ impl LegacyFile {
         };
         stated.into_purpose()
     }
-
-    /// Returns the name of the field that contains the messages.
-    fn entries_field(self) -> &'static str {
-        match self {
-            Self::Chat => "entries",
-            Self::Session => "messages",
-        }
-    }
-
-    fn parse_entry(
-        self,
-        entry: &Map<String, Value>,
-        previous_time: Timestamp,
-    ) -> Result<(PortableMessage, Option<String>), String> {
-        match self {
-            Self::Chat => parse_chat_entry(entry, previous_time),
-            Self::Session => parse_session_entry(entry, previous_time),
-        }
-    }
 }
 
 /// Reads an older file. A file without messages gives a session without messages. `modified_at`, the time of the file,
@@ -101,37 +82,27 @@ fn parse_session(
     modified_at: Timestamp,
     remarks: &mut Vec<String>,
 ) -> Result<PortableSession, String> {
-    let object = parse_content(content, remarks)?;
-    let no_entries = Vec::new();
-    let field = file.entries_field();
-    let entries = match object.get(field) {
-        None | Some(Value::Null) => &no_entries,
-        Some(Value::Array(entries)) => entries,
-        Some(value) => {
-            return Err(format!(
-                "field `{field}` is {}, not a list",
-                describe_type(value)
-            ));
+    let object = match strip_byte_order_mark(content).trim() {
+        "" => {
+            remarks.push("the file is empty".to_owned());
+            Map::new()
         }
+        "null" => Map::new(),
+        content => parse_object(content)?,
     };
+    let (field, parse_entry): (_, fn(&Map<String, Value>) -> Result<MessageContent, String>) =
+        match file {
+            LegacyFile::Chat => ("entries", parse_chat_entry),
+            LegacyFile::Session => ("messages", parse_session_entry),
+        };
     let started = parse_time(object.get("startedAt"));
-    let mut last_time = started.unwrap_or(modified_at);
-    let mut messages = Vec::new();
-    for (n, entry) in (1..).zip(entries) {
-        let entry = entry
-            .as_object()
-            .ok_or_else(|| format!("it is {}, not an object", describe_type(entry)));
-        match entry.and_then(|entry| file.parse_entry(entry, last_time)) {
-            Ok((message, time_error)) => {
-                remarks.extend(time_error.map(|reason| {
-                    format!("entry {n} {reason}; used the time of the previous entry")
-                }));
-                last_time = message.at;
-                messages.push(message);
-            }
-            Err(reason) => remarks.push(format!("entry {n} was omitted: {reason}")),
-        }
-    }
+    let messages = parse_messages(
+        list_field(&object, field)?.iter().map(Ok),
+        ("entry", ""),
+        started.unwrap_or(modified_at),
+        parse_entry,
+        remarks,
+    );
     let times = || messages.iter().map(|message| message.at);
     let created_at = started.or_else(|| times().min()).unwrap_or(modified_at);
     let ended = parse_time(object.get("completedAt"));
@@ -156,88 +127,33 @@ fn parse_session(
     })
 }
 
-/// Parses the object in a file; an empty file and `null` count as an empty object.
-fn parse_content(content: &str, remarks: &mut Vec<String>) -> Result<Map<String, Value>, String> {
-    let content = strip_byte_order_mark(content);
-    if content.trim().is_empty() {
-        remarks.push("the file is empty".to_owned());
-        return Ok(Map::new());
-    }
-    match serde_json::from_str(content) {
-        Ok(Value::Object(object)) => Ok(object),
-        Ok(Value::Null) => Ok(Map::new()),
-        Ok(value) => Err(format!(
-            "expected an object, found {}",
-            describe_type(&value)
-        )),
-        Err(error) => Err(format!("not valid JSON: {error}")),
-    }
-}
-
 /// Parses an entry `{role, content, timestamp}`, or `{type, text, timestamp}` of an earlier version.
-fn parse_chat_entry(
-    entry: &Map<String, Value>,
-    previous_time: Timestamp,
-) -> Result<(PortableMessage, Option<String>), String> {
-    let role = string_field(entry, &["role", "type"]).ok_or("it has no role")?;
-    let role = parse_role(role).ok_or_else(|| format!("unknown role {role:?}"))?;
-    let content = content_text(entry, &["content", "text"]).ok_or("it has no text")?;
-    let extra_fields = without_fields(
-        entry,
-        &["id", "role", "type", "content", "text", "timestamp"],
-    );
-    Ok(build_message(
-        entry,
-        role,
-        content,
-        extra_fields,
-        previous_time,
-    ))
+fn parse_chat_entry(entry: &Map<String, Value>) -> Result<MessageContent, String> {
+    let known_fields = ["id", "role", "type", "content", "text", "timestamp"];
+    Ok(MessageContent {
+        role: parse_role(entry, &["role", "type"])?,
+        text: content_text(entry, &["content", "text"]).ok_or("it has no text")?,
+        tokens: None,
+        extra_fields: without_fields(entry, &known_fields),
+    })
 }
 
 /// Parses an entry `{direction, type, content, timestamp}`.
-fn parse_session_entry(
-    entry: &Map<String, Value>,
-    previous_time: Timestamp,
-) -> Result<(PortableMessage, Option<String>), String> {
+fn parse_session_entry(entry: &Map<String, Value>) -> Result<MessageContent, String> {
     let role = match string_field(entry, &["direction"]).ok_or("it has no direction")? {
         "task_to_harness" => Role::Assistant,
         "harness_to_task" => Role::User,
         direction => return Err(format!("unknown direction {direction:?}")),
     };
-    let content = content_text(entry, &["content"]).ok_or("it has no text")?;
     let mut extra_fields = without_fields(entry, &["id", "content", "timestamp"]);
     // The user took no part in this exchange.
     extra_fields.insert("internal".to_owned(), true.into());
-    Ok(build_message(
-        entry,
+    Ok(MessageContent {
         role,
-        content,
-        extra_fields,
-        previous_time,
-    ))
-}
-
-fn build_message(
-    entry: &Map<String, Value>,
-    role: Role,
-    content: String,
-    mut extra_fields: Map<String, Value>,
-    previous_time: Timestamp,
-) -> (PortableMessage, Option<String>) {
-    let at = message_time(entry);
-    extra_fields.extend(non_text_parts(entry, "content").map(|parts| ("parts".to_owned(), parts)));
-    let message = PortableMessage {
-        id: string_field(entry, &["id"]).unwrap_or_default().to_owned(),
-        at: *at.as_ref().unwrap_or(&previous_time),
-        has_stated_time: at.is_ok(),
-        role,
-        text: content,
+        text: content_text(entry, &["content"]).ok_or("it has no text")?,
         tokens: None,
         extra_fields,
-        is_imported: true,
-    };
-    (message, at.err())
+    })
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod import_match;
 mod json_fields;
 pub mod legacy;
 pub mod markdown;
+mod message_entries;
 mod portable;
 
 pub use extra_fields::ExtraFields;

@@ -12,11 +12,11 @@ use super::DagentFileKind;
 use super::session_type::{DagentSessionType, StatedPurpose};
 use super::summary;
 use super::warnings;
-use crate::extra_fields::parse_role;
 use crate::json_fields::{
-    content_text, describe_type, integer_field, message_time, non_text_parts, object_field,
-    parse_object, parse_time, string_field, strip_byte_order_mark, without_fields,
+    content_text, integer_field, list_field, object_field, parse_object, parse_time, string_field,
+    string_list, strip_byte_order_mark, without_fields,
 };
+use crate::message_entries::{MessageContent, parse_messages, parse_role};
 use crate::portable::TEXTLESS_FIELD;
 use crate::{ExtraFields, ParsedSession, PortableCheckpoint, PortableMessage, PortableSession};
 
@@ -78,18 +78,30 @@ pub fn parse_folder(folder: &DagentFolder, now: Timestamp) -> ParsedDagentFolder
         });
     }
     for session_dir in &session_dirs {
-        let files = group_session_files(folder, session_dir);
+        let sessions = group_session_files(folder, session_dir);
         warnings::check_links(
             &session_dir.path,
             session_dir.feature,
             &session_dir.task,
             &mut parsed.remarks,
         );
-        check_linked_sessions(session_dir, &files, &mut parsed.remarks);
-        for (id, files) in files {
-            parsed
-                .sessions
-                .push(parse_session(folder, session_dir, id, &files, now));
+        check_linked_sessions(session_dir, &sessions, &mut parsed.remarks);
+        for (id, paths) in sessions {
+            let files = SessionFiles { folder, id, paths };
+            let mut remarks = Vec::new();
+            let session = parse_session(&files, session_dir, now, &mut remarks);
+            parsed.sessions.push(ParsedSession {
+                name: id.to_owned(),
+                path: files
+                    .paths
+                    .values()
+                    .next()
+                    .copied()
+                    .unwrap_or_default()
+                    .to_owned(),
+                session: session.map(Box::new),
+                remarks,
+            });
         }
     }
     parsed
@@ -111,25 +123,88 @@ fn list_task_dirs(folder: &DagentFolder) -> Vec<&str> {
 /// Returns the object in a file; empty if the file does not exist. If the file cannot be used, adds a remark and
 /// returns an empty object.
 fn parse_file(folder: &DagentFolder, path: &str, remarks: &mut Vec<String>) -> Object {
-    let Some(content) = folder.files.get(path) else {
-        return Object::new();
+    let content = match folder.files.get(path) {
+        None => return Object::new(),
+        Some(Ok(text)) => parse_object(text),
+        Some(Err(reason)) => Err(reason.clone()),
     };
-    let content = content.as_ref().map_err(Clone::clone);
-    content
-        .and_then(|text| parse_object(text))
-        .unwrap_or_else(|reason| {
-            remarks.push(format!("{path} cannot be read: {reason}"));
-            Object::new()
-        })
+    content.unwrap_or_else(|reason| {
+        remarks.push(format!("{path} cannot be read: {reason}"));
+        Object::new()
+    })
+}
+
+/// Paths of a session's files.
+type SessionPaths<'a> = BTreeMap<DagentFileKind, &'a str>;
+
+/// The files of a session.
+struct SessionFiles<'a> {
+    folder: &'a DagentFolder,
+    id: &'a str,
+    paths: SessionPaths<'a>,
+}
+
+impl SessionFiles<'_> {
+    /// Returns the path of a file; empty if it does not exist.
+    fn path(&self, kind: DagentFileKind) -> &str {
+        self.paths.get(&kind).copied().unwrap_or_default()
+    }
+
+    /// Returns the content of a file, or the reason why it cannot be read. `None` if it does not exist.
+    fn content(&self, kind: DagentFileKind) -> Option<Result<&str, String>> {
+        let content = self.folder.files.get(self.path(kind))?;
+        Some(content.as_deref().map_err(Clone::clone))
+    }
+
+    /// Returns the object in a file, as [`parse_file`] does.
+    fn parse(&self, kind: DagentFileKind, remarks: &mut Vec<String>) -> Object {
+        parse_file(self.folder, self.path(kind), remarks)
+    }
+
+    /// Parses the chat file. A missing file is like an empty one, with a remark.
+    fn parse_chat(&self, remarks: &mut Vec<String>) -> Result<Object, String> {
+        match self.content(DagentFileKind::Chat) {
+            Some(content) => parse_object(content?),
+            None => {
+                let name = DagentFileKind::Chat.file_name(self.id);
+                remarks.push(format!("{name} not found"));
+                Ok(Object::new())
+            }
+        }
+    }
+
+    /// Reads the messages before the checkpoint from the archive file, which has one message per line; empty if the
+    /// file does not exist.
+    fn parse_archive(
+        &self,
+        start_time: Timestamp,
+        remarks: &mut Vec<String>,
+    ) -> Vec<PortableMessage> {
+        let text = match self.content(DagentFileKind::Archive) {
+            None => return Vec::new(),
+            Some(Ok(text)) => strip_byte_order_mark(text),
+            Some(Err(reason)) => {
+                remarks.push(format!(
+                    "the messages before the checkpoint were omitted: {reason}"
+                ));
+                return Vec::new();
+            }
+        };
+        let entries = text.lines().map(|line| {
+            serde_json::from_str::<Value>(line).map_err(|error| format!("not valid JSON: {error}"))
+        });
+        let names = ("message", " of the archive");
+        parse_messages(entries, names, start_time, parse_message, remarks)
+    }
 }
 
 /// Returns the sessions in a directory, each with the paths of its files.
 fn group_session_files<'a>(
     folder: &'a DagentFolder,
     session_dir: &DagentSessionDir<'_>,
-) -> BTreeMap<&'a str, BTreeMap<DagentFileKind, &'a str>> {
+) -> BTreeMap<&'a str, SessionPaths<'a>> {
     let directory = format!("{}sessions/", session_dir.path);
-    let mut sessions: BTreeMap<&str, BTreeMap<DagentFileKind, &str>> = BTreeMap::new();
+    let mut sessions: BTreeMap<&str, SessionPaths<'_>> = BTreeMap::new();
     for path in folder.files.keys() {
         let name = path
             .strip_prefix(&directory)
@@ -144,18 +219,17 @@ fn group_session_files<'a>(
 /// Adds a remark for each linked session that has no file.
 fn check_linked_sessions(
     session_dir: &DagentSessionDir<'_>,
-    files: &BTreeMap<&str, BTreeMap<DagentFileKind, &str>>,
+    sessions: &BTreeMap<&str, SessionPaths<'_>>,
     remarks: &mut Vec<String>,
 ) {
     let feature_session =
         string_field(session_dir.feature, &["sessionId"]).filter(|_| session_dir.path.is_empty());
     let task_sessions = list_task_states(&session_dir.task).flat_map(|(_, ids)| ids);
     for id in feature_session.into_iter().chain(task_sessions) {
-        if !files.contains_key(id) {
-            let linking_file = if session_dir.path.is_empty() {
-                "feature.json".to_owned()
-            } else {
-                format!("{}task.json", session_dir.path)
+        if !sessions.contains_key(id) {
+            let linking_file = match session_dir.path.as_str() {
+                "" => "feature.json".to_owned(),
+                path => format!("{path}task.json"),
             };
             remarks.push(format!(
                 "{linking_file} refers to session {id}, which has no file"
@@ -168,103 +242,69 @@ fn check_linked_sessions(
 fn list_task_states(task: &Object) -> impl Iterator<Item = (&str, Vec<&str>)> {
     let states = object_field(task, "states").into_iter().flatten();
     states.map(|(state, value)| {
-        let ids = value.get("sessionIds").and_then(Value::as_array);
-        let ids = ids.into_iter().flatten().filter_map(Value::as_str);
-        (state.as_str(), ids.collect())
+        let ids = value
+            .as_object()
+            .map(|value| string_list(value, "sessionIds"));
+        (state.as_str(), ids.into_iter().flatten().collect())
     })
 }
 
 fn parse_session(
-    folder: &DagentFolder,
+    files: &SessionFiles<'_>,
     session_dir: &DagentSessionDir<'_>,
-    id: &str,
-    files: &BTreeMap<DagentFileKind, &str>,
-    now: Timestamp,
-) -> ParsedSession {
-    let mut remarks = Vec::new();
-    let path = files
-        .values()
-        .next()
-        .copied()
-        .unwrap_or_default()
-        .to_owned();
-    let session = parse_portable_session(folder, session_dir, id, files, now, &mut remarks);
-    ParsedSession {
-        name: id.to_owned(),
-        path,
-        session: session.map(Box::new),
-        remarks,
-    }
-}
-
-fn parse_portable_session(
-    folder: &DagentFolder,
-    session_dir: &DagentSessionDir<'_>,
-    id: &str,
-    files: &BTreeMap<DagentFileKind, &str>,
     now: Timestamp,
     remarks: &mut Vec<String>,
 ) -> Result<PortableSession, String> {
-    let chat = parse_chat_file(folder, id, files, remarks)?;
-    let mut parse_kind = |kind: DagentFileKind| {
-        let path = files.get(&kind).copied();
-        path.map(|path| parse_file(folder, path, remarks))
-            .unwrap_or_default()
-    };
-    let checkpoint = parse_kind(DagentFileKind::Checkpoint);
-    let context = parse_kind(DagentFileKind::Context);
-    let agent = parse_kind(DagentFileKind::Agent);
-    let session_file = parse_kind(DagentFileKind::Session);
-    let path_of_kind = |kind: DagentFileKind| files.get(&kind).copied().unwrap_or_default();
-    let parsed_files = [
-        (path_of_kind(DagentFileKind::Chat), &chat),
-        (path_of_kind(DagentFileKind::Checkpoint), &checkpoint),
-        (path_of_kind(DagentFileKind::Context), &context),
-        (path_of_kind(DagentFileKind::Agent), &agent),
-    ];
-    warnings::check_session_ids(id, &parsed_files, remarks);
-    warnings::check_session_type(path_of_kind(DagentFileKind::Context), &context, remarks);
+    use DagentFileKind::{Agent, Chat, Checkpoint, Context, Session};
+    let chat = files.parse_chat(remarks)?;
+    let [checkpoint, context, agent, session_file] =
+        [Checkpoint, Context, Agent, Session].map(|kind| files.parse(kind, remarks));
+    for (kind, file) in [
+        (Chat, &chat),
+        (Checkpoint, &checkpoint),
+        (Context, &context),
+        (Agent, &agent),
+    ] {
+        warnings::check_session_id(files.id, files.path(kind), file, remarks);
+    }
+    warnings::check_session_type(files.path(Context), &context, remarks);
     let metadata = object_field(&chat, "metadata");
     let stated_time = |name: &str| {
-        let chat_time = parse_time(metadata.and_then(|metadata| metadata.get(name)));
-        chat_time.or_else(|| parse_time(session_file.get(name)))
+        parse_time(metadata.and_then(|metadata| metadata.get(name)))
+            .or_else(|| parse_time(session_file.get(name)))
     };
     let created = stated_time("createdAt")
         .or_else(|| parse_time(agent.get("createdAt")))
         .or_else(|| parse_time(checkpoint.get("createdAt")));
-    let compacted_messages = read_archive(folder, files, created.unwrap_or(now), remarks);
-    let start_time = compacted_messages
-        .last()
-        .map(|message| message.at)
-        .or(created)
-        .unwrap_or(now);
-    let messages = parse_messages(&chat, start_time, remarks)?;
-    let message_times = || {
-        compacted_messages
-            .iter()
-            .chain(&messages)
-            .map(|message| message.at)
-    };
+    let compacted_messages = files.parse_archive(created.unwrap_or(now), remarks);
+    let last_compacted = compacted_messages.last().map(|message| message.at);
+    let messages = parse_messages(
+        list_field(&chat, "messages")?.iter().map(Ok),
+        ("message", ""),
+        last_compacted.or(created).unwrap_or(now),
+        parse_message,
+        remarks,
+    );
+    let all_messages = || compacted_messages.iter().chain(&messages);
+    let message_times = || all_messages().map(|message| message.at);
     let created_at = created.or_else(|| message_times().min()).unwrap_or(now);
     let updated_at = stated_time("updatedAt").or_else(|| message_times().max());
-    let portable_checkpoint =
-        parse_checkpoint(&checkpoint, compacted_messages.len(), created_at, remarks);
-    let segue_fields = object_field(&context, "segue");
-    let title = segue_fields.and_then(parse_title);
-    let provider = segue_fields
-        .and_then(|fields| ProviderId::parse(string_field(fields, &["provider"])?).ok());
-    let purpose = parse_purpose(session_dir, id, &context, &agent, &session_file);
+    let compacted_count = compacted_messages.len();
+    let no_fields = Object::new();
+    let segue_fields = object_field(&context, "segue").unwrap_or(&no_fields);
+    let tags = string_list(segue_fields, "tags").filter_map(|tag| Tag::parse(tag).ok());
     Ok(PortableSession {
-        name: id.to_owned(),
-        title,
-        purpose,
-        provider,
-        tags: segue_fields.map(parse_tags).unwrap_or_default(),
+        name: files.id.to_owned(),
+        title: parse_title(segue_fields),
+        purpose: parse_purpose(session_dir, files.id, &context, &agent, &session_file),
+        provider: string_field(segue_fields, &["provider"])
+            .and_then(|name| ProviderId::parse(name).ok()),
+        tags: tags.collect(),
         created_at,
         updated_at: updated_at.unwrap_or(created_at).max(created_at),
         compacted_messages,
         messages,
-        checkpoint: portable_checkpoint,
+        checkpoint: parse_checkpoint(&checkpoint, compacted_count, created_at, remarks),
         role: None,
         context: None,
         extra_fields: ExtraFields {
@@ -280,131 +320,17 @@ fn parse_portable_session(
     })
 }
 
-/// Parses the chat file of a session. A missing file is like an empty one, with a remark.
-fn parse_chat_file(
-    folder: &DagentFolder,
-    id: &str,
-    files: &BTreeMap<DagentFileKind, &str>,
-    remarks: &mut Vec<String>,
-) -> Result<Object, String> {
-    let Some(path) = files.get(&DagentFileKind::Chat) else {
-        remarks.push(format!("{} not found", DagentFileKind::Chat.file_name(id)));
-        return Ok(Object::new());
-    };
-    match folder.files.get(*path) {
-        Some(Ok(text)) => parse_object(text),
-        Some(Err(reason)) => Err(reason.clone()),
-        None => Ok(Object::new()),
-    }
-}
-
-/// Reads the messages of a chat file. A message that cannot be read is omitted, with a remark.
-fn parse_messages(
-    chat: &Object,
-    start_time: Timestamp,
-    remarks: &mut Vec<String>,
-) -> Result<Vec<PortableMessage>, String> {
-    let values = match chat.get("messages") {
-        None | Some(Value::Null) => return Ok(Vec::new()),
-        Some(Value::Array(values)) => values,
-        Some(value) => {
-            return Err(format!(
-                "field `messages` is {}, not a list",
-                describe_type(value)
-            ));
-        }
-    };
-    let mut last_time = start_time;
-    let mut messages = Vec::with_capacity(values.len());
-    for (n, entry) in (1..).zip(values) {
-        match parse_message(entry, last_time) {
-            Ok((message, remark)) => {
-                remarks.extend(remark.map(|remark| format!("message {n} {remark}")));
-                last_time = message.at;
-                messages.push(message);
-            }
-            Err(reason) => remarks.push(format!("message {n} was omitted: {reason}")),
-        }
-    }
-    Ok(messages)
-}
-
-/// Reads the messages before the checkpoint from the archive file; empty if that does not exist.
-fn read_archive(
-    folder: &DagentFolder,
-    files: &BTreeMap<DagentFileKind, &str>,
-    start_time: Timestamp,
-    remarks: &mut Vec<String>,
-) -> Vec<PortableMessage> {
-    let archive = files.get(&DagentFileKind::Archive);
-    match archive.and_then(|path| folder.files.get(*path)) {
-        Some(Ok(text)) => parse_archive(text, start_time, remarks),
-        Some(Err(reason)) => {
-            remarks.push(format!(
-                "the messages before the checkpoint were omitted: {reason}"
-            ));
-            Vec::new()
-        }
-        None => Vec::new(),
-    }
-}
-
-/// Parses the archive, which has one message per line.
-fn parse_archive(
-    text: &str,
-    start_time: Timestamp,
-    remarks: &mut Vec<String>,
-) -> Vec<PortableMessage> {
-    let mut last_time = start_time;
-    let mut messages = Vec::new();
-    for (n, text) in (1..).zip(strip_byte_order_mark(text).lines()) {
-        let entry = serde_json::from_str(text).map_err(|error| format!("not valid JSON: {error}"));
-        match entry.and_then(|entry| parse_message(&entry, last_time)) {
-            Ok((message, _)) => {
-                last_time = message.at;
-                messages.push(message);
-            }
-            Err(reason) => {
-                remarks.push(format!("message {n} of the archive was omitted: {reason}"));
-            }
-        }
-    }
-    messages
-}
-
-/// Parses a message. Returns a remark if its time is assumed.
-fn parse_message(
-    value: &Value,
-    previous_time: Timestamp,
-) -> Result<(PortableMessage, Option<String>), String> {
-    let Some(object) = value.as_object() else {
-        return Err(format!("it is {}, not an object", describe_type(value)));
-    };
-    let role = string_field(object, &["role"]).ok_or("it has no role")?;
-    let role = parse_role(role).ok_or_else(|| format!("unknown role {role:?}"))?;
+/// Parses the content of a message.
+fn parse_message(object: &Object) -> Result<MessageContent, String> {
     // A prompt that segue exported may consist of images only. It is a prompt although it has no text.
     let is_textless = object.get(TEXTLESS_FIELD) == Some(&Value::Bool(true));
-    let content = content_text(object, &["content"]).or_else(|| is_textless.then(String::new));
-    let content = content.ok_or("it has no text")?;
-    let at = message_time(object);
-    let mut extra_fields =
-        without_fields(object, &["id", "timestamp", "role", "content", "tokens"]);
-    extra_fields.extend(non_text_parts(object, "content").map(|parts| ("parts".to_owned(), parts)));
-    let portable_message = PortableMessage {
-        id: string_field(object, &["id"]).unwrap_or_default().to_owned(),
-        at: *at.as_ref().unwrap_or(&previous_time),
-        has_stated_time: at.is_ok(),
-        role,
-        text: content,
+    let text = content_text(object, &["content"]).or_else(|| is_textless.then(String::new));
+    Ok(MessageContent {
+        role: parse_role(object, &["role"])?,
+        text: text.ok_or("it has no text")?,
         tokens: integer_field(object, "tokens"),
-        extra_fields,
-        is_imported: true,
-    };
-    let time_error = at.err();
-    Ok((
-        portable_message,
-        time_error.map(|reason| format!("{reason}; used the time of the previous message")),
-    ))
+        extra_fields: without_fields(object, &["id", "timestamp", "role", "content", "tokens"]),
+    })
 }
 
 /// Reads the checkpoint; `None` if it is empty.
@@ -445,20 +371,22 @@ fn parse_purpose(
     session_file: &Object,
 ) -> Option<Purpose> {
     let stated_name =
-        |names: &[&str]| string_field(context, names).or_else(|| string_field(session_file, names));
-    let feature = stated_name(&["featureId"]).and_then(|name| FeatureId::parse(name).ok());
-    let task = stated_name(&["taskId"]).and_then(|name| TaskId::parse(name).ok());
-    let linked = list_task_states(&session_dir.task).find(|(_, ids)| ids.contains(&id));
-    let state = linked.map(|(state, _)| state);
-    let state = state.or_else(|| string_field(session_file, &["taskState"]));
-    let role =
-        string_field(agent, &["agentType"]).or_else(|| string_field(session_file, &["agentType"]));
+        |name: &str| string_field(context, &[name]).or_else(|| string_field(session_file, &[name]));
+    let feature = stated_name("featureId").and_then(|name| FeatureId::parse(name).ok());
+    let task = stated_name("taskId").and_then(|name| TaskId::parse(name).ok());
+    let linked_state = list_task_states(&session_dir.task)
+        .find(|(_, ids)| ids.contains(&id))
+        .map(|(state, _)| state);
     let stated = StatedPurpose {
         session_type: string_field(context, &["type"]).and_then(DagentSessionType::from_name),
-        role: role.and_then(|role| RoleName::parse(role).ok()),
+        role: string_field(agent, &["agentType"])
+            .or_else(|| string_field(session_file, &["agentType"]))
+            .and_then(|role| RoleName::parse(role).ok()),
         feature: feature.or_else(|| session_dir.feature_id.cloned()),
         task: task.or_else(|| session_dir.task_id.clone()),
-        state: state.and_then(|state| TaskState::parse(state).ok()),
+        state: linked_state
+            .or_else(|| string_field(session_file, &["taskState"]))
+            .and_then(|state| TaskState::parse(state).ok()),
     };
     match object_field(context, "segue") {
         None => stated.into_purpose(),
@@ -477,11 +405,8 @@ fn parse_segue_purpose(segue_fields: &Object, stated: StatedPurpose) -> Option<P
             role,
         }),
         _ => {
-            let purpose = StatedPurpose {
-                state: stated.state.or(state),
-                ..stated
-            }
-            .into_purpose()?;
+            let state = stated.state.clone().or(state);
+            let purpose = StatedPurpose { state, ..stated }.into_purpose()?;
             Some(Purpose { role, ..purpose })
         }
     }
@@ -490,14 +415,7 @@ fn parse_segue_purpose(segue_fields: &Object, stated: StatedPurpose) -> Option<P
 fn parse_title(segue_fields: &Object) -> Option<Title> {
     let title = string_field(segue_fields, &["title"])?;
     match string_field(segue_fields, &["titleFrom"]).and_then(TitleSource::from_name) {
-        Some(TitleSource::User) => Title::new(title, TitleSource::User).ok(),
-        Some(TitleSource::Model) => Title::new(title, TitleSource::Model).ok(),
+        Some(source @ (TitleSource::User | TitleSource::Model)) => Title::new(title, source).ok(),
         Some(TitleSource::Prompt) | None => Some(Title::from_prompt(title)),
     }
-}
-
-fn parse_tags(segue_fields: &Object) -> Vec<Tag> {
-    let tags = segue_fields.get("tags").and_then(Value::as_array);
-    let tags = tags.into_iter().flatten().filter_map(Value::as_str);
-    tags.filter_map(|tag| Tag::parse(tag).ok()).collect()
 }

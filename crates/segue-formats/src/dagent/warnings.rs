@@ -3,24 +3,17 @@
 use serde_json::{Map, Value};
 
 use super::session_type::DagentSessionType;
-use crate::json_fields::{self, object_field, string_field};
+use crate::json_fields::{describe_type, object_field, string_field};
 
 type Object = Map<String, Value>;
 
 /// Adds a remark for each link to sessions that has the wrong type, in `feature.json` or `task.json`.
 pub(super) fn check_links(path: &str, feature: &Object, task: &Object, remarks: &mut Vec<String>) {
     let mut check_type = |file: &str, field: &str, value: Option<&Value>, wanted: &Value| {
-        let mismatch = value.filter(|value| {
-            !value.is_null()
-                && json_fields::describe_type(value) != json_fields::describe_type(wanted)
-        });
-        remarks.extend(mismatch.map(|value| {
-            let (actual, wanted) = (
-                json_fields::describe_type(value),
-                json_fields::describe_type(wanted),
-            );
-            format!("{file}: {field} is {actual}, not {wanted}")
-        }));
+        let (actual, wanted) = (value.map_or("null", describe_type), describe_type(wanted));
+        if actual != "null" && actual != wanted {
+            remarks.push(format!("{file}: {field} is {actual}, not {wanted}"));
+        }
     };
     if path.is_empty() {
         let session_id = feature.get("sessionId");
@@ -41,26 +34,23 @@ pub(super) fn check_links(path: &str, feature: &Object, task: &Object, remarks: 
     }
 }
 
-/// Adds a remark for each file whose `sessionId` differs from the id in its name.
-pub(super) fn check_session_ids(id: &str, files: &[(&str, &Object)], remarks: &mut Vec<String>) {
-    for (path, file) in files {
-        let stated_id = string_field(file, &["sessionId"]).filter(|stated_id| *stated_id != id);
-        remarks.extend(stated_id.map(|stated_id| {
-            format!("{path} names session {stated_id:?}; used the session id in the file name")
-        }));
+/// Adds a remark if the `sessionId` in a file differs from the id in its name.
+pub(super) fn check_session_id(id: &str, path: &str, file: &Object, remarks: &mut Vec<String>) {
+    if let Some(stated_id) = string_field(file, &["sessionId"]).filter(|stated| *stated != id) {
+        remarks.push(format!(
+            "{path} names session {stated_id:?}; used the session id in the file name"
+        ));
     }
 }
 
 /// Adds a remark if the session type is unknown.
 pub(super) fn check_session_type(path: &str, context: &Object, remarks: &mut Vec<String>) {
     let stated = context.get("type").filter(|value| !value.is_null());
-    let is_known = |value: &&Value| {
-        value
-            .as_str()
-            .and_then(DagentSessionType::from_name)
-            .is_some()
+    let is_unknown = |value: &&Value| {
+        let session_type = value.as_str().and_then(DagentSessionType::from_name);
+        session_type.is_none()
     };
-    if let Some(unknown) = stated.filter(|value| !is_known(value)) {
+    if let Some(unknown) = stated.filter(is_unknown) {
         remarks.push(format!(
             "{path} has the unknown type {unknown}; used the other fields to determine the purpose"
         ));
