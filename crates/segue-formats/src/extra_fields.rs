@@ -14,8 +14,7 @@ use crate::{PortableMessage, PortableSession};
 pub struct ExtraFields {
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) chat: Map<String, Value>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[serde(rename = "lines")]
+    #[serde(rename = "lines", skip_serializing_if = "Vec::is_empty")]
     pub(crate) messages: Vec<ExtraMessageFields>,
     #[serde(skip_serializing_if = "Map::is_empty")]
     pub(crate) checkpoint: Map<String, Value>,
@@ -40,13 +39,11 @@ pub(crate) struct ExtraMessageFields {
     at: String,
     role: String,
     /// Checksum of the message's text.
-    #[serde(default)]
-    #[serde(rename = "mark")]
+    #[serde(default, rename = "mark")]
     text_checksum: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     tokens: Option<u64>,
-    #[serde(default, skip_serializing_if = "Map::is_empty")]
-    #[serde(rename = "rest")]
+    #[serde(default, rename = "rest", skip_serializing_if = "Map::is_empty")]
     extra_fields: Map<String, Value>,
 }
 

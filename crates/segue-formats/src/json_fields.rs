@@ -168,6 +168,11 @@ pub(crate) fn format_iso_time(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
 
+/// Returns a field of a file for [`merge_imported_fields`].
+pub(crate) fn field(name: &str, value: impl Into<Value>) -> (&str, Option<Value>) {
+    (name, Some(value.into()))
+}
+
 /// Combines the fields of a file in order, without those that are `None`, and the imported fields of other names.
 pub(crate) fn merge_imported_fields<const N: usize>(
     fields: [(&str, Option<Value>); N],

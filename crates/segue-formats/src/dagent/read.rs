@@ -57,25 +57,20 @@ pub fn parse_folder(folder: &DagentFolder, now: Timestamp) -> ParsedDagentFolder
     let feature = parse_file(folder, "feature.json", &mut parsed.remarks);
     let feature_name = string_field(&feature, &["id"]).or(folder.feature.as_deref());
     let feature_id = feature_name.and_then(|name| FeatureId::parse(name).ok());
-    let mut session_dirs = vec![DagentSessionDir {
-        path: String::new(),
+    let new_session_dir = |path: String, task: Object, task_id: Option<TaskId>| DagentSessionDir {
+        path,
         feature: &feature,
         feature_id: feature_id.as_ref(),
-        task: Object::new(),
-        task_id: None,
-    }];
+        task,
+        task_id,
+    };
+    let mut session_dirs = vec![new_session_dir(String::new(), Object::new(), None)];
     for dir_name in list_task_dirs(folder) {
         let path = format!("nodes/{dir_name}/");
         let task = parse_file(folder, &format!("{path}task.json"), &mut parsed.remarks);
         let task_name = string_field(&task, &["id"]).unwrap_or(dir_name);
         let task_id = TaskId::parse(task_name).or_else(|_| TaskId::parse(dir_name));
-        session_dirs.push(DagentSessionDir {
-            path,
-            feature: &feature,
-            feature_id: feature_id.as_ref(),
-            task,
-            task_id: task_id.ok(),
-        });
+        session_dirs.push(new_session_dir(path, task, task_id.ok()));
     }
     for session_dir in &session_dirs {
         let sessions = group_session_files(folder, session_dir);
@@ -90,15 +85,10 @@ pub fn parse_folder(folder: &DagentFolder, now: Timestamp) -> ParsedDagentFolder
             let files = SessionFiles { folder, id, paths };
             let mut remarks = Vec::new();
             let session = parse_session(&files, session_dir, now, &mut remarks);
+            let first_path = files.paths.values().next();
             parsed.sessions.push(ParsedSession {
                 name: id.to_owned(),
-                path: files
-                    .paths
-                    .values()
-                    .next()
-                    .copied()
-                    .unwrap_or_default()
-                    .to_owned(),
+                path: first_path.copied().unwrap_or_default().to_owned(),
                 session: session.map(Box::new),
                 remarks,
             });
@@ -109,12 +99,9 @@ pub fn parse_folder(folder: &DagentFolder, now: Timestamp) -> ParsedDagentFolder
 
 /// Returns the names of all tasks that have a directory in the folder.
 fn list_task_dirs(folder: &DagentFolder) -> Vec<&str> {
-    let nodes = folder
-        .files
-        .keys()
-        .filter_map(|path| path.strip_prefix("nodes/"));
-    let mut names: Vec<&str> = nodes
-        .filter_map(|node_path| Some(node_path.split_once('/')?.0))
+    let paths = folder.files.keys();
+    let mut names: Vec<&str> = paths
+        .filter_map(|path| Some(path.strip_prefix("nodes/")?.split_once('/')?.0))
         .collect();
     names.dedup();
     names

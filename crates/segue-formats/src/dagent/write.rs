@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 
 use segue_core::brief::ProjectContext;
-use segue_core::id::ProviderId;
 use segue_core::scope::{
     FeatureLinks, Purpose, RoleName, Scope, TaskLinks, TaskState, group_by_feature,
 };
-use segue_core::session::{Tag, Title};
+use segue_core::session::Tag;
 use serde_json::{Map, Value, json};
 
 use super::DagentFileKind;
@@ -15,8 +14,8 @@ use super::context;
 use super::session_type::DagentSessionType;
 use super::summary::{encode_items, render_loop_state, render_summary};
 use crate::json_fields::{
-    format_iso_time, integer_field, merge_imported_fields, object_field, parse_time, render_json,
-    string_field,
+    field, format_iso_time, integer_field, merge_imported_fields, object_field, parse_time,
+    render_json, string_field,
 };
 use crate::{PortableMessage, PortableSession};
 
@@ -85,10 +84,10 @@ fn render_session_files(
 
 fn render_message(message: &PortableMessage) -> Value {
     let fields = [
-        ("id", Some(json!(message.id))),
-        ("timestamp", Some(json!(format_iso_time(message.at)))),
-        ("role", Some(json!(message.role.as_str()))),
-        ("content", Some(json!(message.text))),
+        field("id", message.id.as_str()),
+        field("timestamp", format_iso_time(message.at)),
+        field("role", message.role.as_str()),
+        field("content", message.text.as_str()),
         ("tokens", message.tokens.map(Value::from)),
     ];
     merge_imported_fields(fields, &message.extra_fields).into()
@@ -103,27 +102,19 @@ fn render_chat(session: &PortableSession, count_tokens: &dyn Fn(&str) -> u64) ->
     };
     let token_count: u64 = session.messages.iter().map(message_tokens).sum();
     let metadata = [
-        (
-            "createdAt",
-            Some(json!(format_iso_time(session.created_at))),
-        ),
-        (
-            "updatedAt",
-            Some(json!(format_iso_time(session.updated_at))),
-        ),
-        ("messageCount", Some(json!(session.messages.len()))),
-        ("tokenCount", Some(json!(token_count))),
+        field("createdAt", format_iso_time(session.created_at)),
+        field("updatedAt", format_iso_time(session.updated_at)),
+        field("messageCount", session.messages.len()),
+        field("tokenCount", token_count),
     ];
+    let messages = session.messages.iter().map(render_message).collect();
     let no_metadata = Object::new();
     let imported_metadata = object_field(imported, "metadata").unwrap_or(&no_metadata);
     let metadata = merge_imported_fields(metadata, imported_metadata);
     let fields = [
-        ("sessionId", Some(json!(session.name))),
-        (
-            "messages",
-            Some(session.messages.iter().map(render_message).collect()),
-        ),
-        ("metadata", Some(metadata.into())),
+        field("sessionId", session.name.as_str()),
+        ("messages", Some(messages)),
+        field("metadata", metadata),
     ];
     render_json(&merge_imported_fields(fields, imported))
 }
@@ -154,13 +145,13 @@ fn render_checkpoint_file(session: &PortableSession) -> String {
         "totalSaved": checkpoint.map_or(0, |checkpoint| checkpoint.saved_tokens),
     });
     let fields = [
-        ("sessionId", Some(json!(session.name))),
-        ("version", Some(json!(version))),
-        ("createdAt", Some(json!(format_iso_time(created_at)))),
-        ("updatedAt", Some(json!(format_iso_time(updated_at)))),
-        ("summary", Some(render_summary(content))),
+        field("sessionId", session.name.as_str()),
+        field("version", version),
+        field("createdAt", format_iso_time(created_at)),
+        field("updatedAt", format_iso_time(updated_at)),
+        field("summary", render_summary(content)),
         ("ralphLoop", loop_state.map(render_loop_state)),
-        ("tokens", Some(tokens)),
+        field("tokens", tokens),
         ("segue", content.and_then(encode_items)),
     ];
     render_json(&merge_imported_fields(fields, imported))
@@ -216,16 +207,16 @@ fn render_context(
     let session_type = DagentSessionType::for_purpose(purpose).as_str();
     let feature_id = links.feature.map_or("", |feature| feature.as_str());
     let fields = [
-        ("sessionId", Some(json!(session.name))),
-        ("type", Some(json!(session_type))),
-        ("featureId", Some(json!(feature_id))),
+        field("sessionId", session.name.as_str()),
+        field("type", session_type),
+        field("featureId", feature_id),
         ("taskId", task_name.map(Value::from)),
-        ("project", Some(project)),
+        field("project", project),
         ("feature", feature),
         ("task", task),
-        ("updatedAt", Some(json!(format_iso_time(updated_at)))),
-        ("tokens", Some(json!(tokens))),
-        ("segue", Some(render_segue_fields(session))),
+        field("updatedAt", format_iso_time(updated_at)),
+        field("tokens", tokens),
+        field("segue", render_segue_fields(session)),
     ];
     render_json(&merge_imported_fields(fields, imported_fields))
 }
@@ -243,26 +234,21 @@ fn render_segue_fields(session: &PortableSession) -> Value {
         Some(Scope::Feature(_)) => "feature",
         Some(Scope::Task { .. }) => "task",
     };
-    let optional_fields = [
-        ("state", task.map(|(_, state)| state.as_str())),
-        ("role", role.map(RoleName::as_str)),
-        ("title", title.map(Title::as_str)),
-        ("titleFrom", title.map(|title| title.source().as_str())),
+    let text = |text: &str| Value::from(text);
+    let provider = session.provider.as_ref();
+    let fields = [
+        field("scope", scope),
+        ("state", task.map(|(_, state)| text(state.as_str()))),
+        ("role", role.map(|role| text(role.as_str()))),
+        ("title", title.map(|title| text(title.as_str()))),
         (
-            "provider",
-            session.provider.as_ref().map(ProviderId::as_str),
+            "titleFrom",
+            title.map(|title| text(title.source().as_str())),
         ),
+        ("provider", provider.map(|provider| text(provider.as_str()))),
+        ("tags", (!tags.is_empty()).then(|| tags.into())),
     ];
-    let mut fields = json!({ "scope": scope });
-    for (name, text) in optional_fields {
-        if let Some(text) = text {
-            fields[name] = text.into();
-        }
-    }
-    if !tags.is_empty() {
-        fields["tags"] = tags.into();
-    }
-    fields
+    merge_imported_fields(fields, &Object::new()).into()
 }
 
 /// Renders the tasks of a feature that have sessions.
@@ -298,33 +284,31 @@ fn render_agent(session: &PortableSession, count_tokens: &dyn Fn(&str) -> u64) -
     let created_at = parse_time(imported.get("createdAt")).unwrap_or(session.created_at);
     let tokens = integer_field(imported, "tokens");
     let tokens = tokens.unwrap_or_else(|| role.map_or(0, |role| count_tokens(&role.render())));
-    let imported_or = |name: &str, value: Value| Some(imported.get(name).cloned().unwrap_or(value));
+    let tool_instructions = imported
+        .get("toolInstructions")
+        .cloned()
+        .or(tool_instructions.map(Value::from));
     let fields = [
-        ("sessionId", Some(json!(session.name))),
-        ("agentType", Some(json!(role_name))),
-        (
-            "role",
-            imported_or("role", json!(role_text.unwrap_or_default())),
-        ),
-        (
-            "instructions",
-            imported_or("instructions", json!(instructions)),
-        ),
-        (
-            "allowedTools",
-            imported_or("allowedTools", json!(tools.unwrap_or_default())),
-        ),
-        (
-            "toolInstructions",
-            imported
-                .get("toolInstructions")
-                .cloned()
-                .or(tool_instructions.map(Value::from)),
-        ),
-        ("createdAt", Some(json!(format_iso_time(created_at)))),
-        ("tokens", Some(json!(tokens))),
+        field("sessionId", session.name.as_str()),
+        field("agentType", role_name),
+        imported_or(imported, "role", role_text.unwrap_or_default()),
+        imported_or(imported, "instructions", instructions),
+        imported_or(imported, "allowedTools", tools.unwrap_or_default()),
+        ("toolInstructions", tool_instructions),
+        field("createdAt", format_iso_time(created_at)),
+        field("tokens", tokens),
     ];
     render_json(&merge_imported_fields(fields, imported))
+}
+
+/// Returns a field as it was imported, or with a default value.
+fn imported_or<'a>(
+    imported: &Object,
+    name: &'a str,
+    default: impl Into<Value>,
+) -> (&'a str, Option<Value>) {
+    let value = imported.get(name).cloned();
+    field(name, value.unwrap_or_else(|| default.into()))
 }
 
 /// Returns `true` if all sessions were imported and none was changed since then. The imported references to the current
@@ -370,22 +354,15 @@ fn render_feature(links: &FeatureLinks<'_, PortableSession>) -> Option<String> {
         .map(|session| session.updated_at)
         .chain(parse_time(imported.get("updatedAt")))
         .max();
-    let imported_or = |name: &str, value: Value| Some(imported.get(name).cloned().unwrap_or(value));
+    let session_id = imported_session_id.or(active_session_id);
+    let created_at = created_at.map(format_iso_time);
+    let updated_at = updated_at.map(format_iso_time);
     let fields = [
-        ("id", Some(json!(id))),
-        ("name", imported_or("name", json!(id))),
-        (
-            "sessionId",
-            imported_session_id.or(active_session_id).map(Value::from),
-        ),
-        (
-            "createdAt",
-            imported_or("createdAt", json!(created_at.map(format_iso_time))),
-        ),
-        (
-            "updatedAt",
-            Some(json!(updated_at.map(format_iso_time).unwrap_or_default())),
-        ),
+        field("id", id),
+        imported_or(&imported, "name", id),
+        ("sessionId", session_id.map(Value::from)),
+        imported_or(&imported, "createdAt", created_at),
+        field("updatedAt", updated_at.unwrap_or_default()),
     ];
     Some(render_json(&merge_imported_fields(fields, &imported)))
 }
@@ -406,7 +383,7 @@ fn render_task(task: &TaskLinks<'_, PortableSession>) -> String {
     let states: Object = states
         .into_iter()
         .map(|(name, (session_ids, imported))| {
-            let fields = [("sessionIds", Some(json!(session_ids)))];
+            let fields = [field("sessionIds", session_ids)];
             let state = merge_imported_fields(fields, &imported);
             (name.to_owned(), state.into())
         })
@@ -415,12 +392,9 @@ fn render_task(task: &TaskLinks<'_, PortableSession>) -> String {
         .filter(|_| is_unchanged_since_import(&sessions))
         .or(task.current_state().map(TaskState::as_str));
     let fields = [
-        ("id", Some(json!(task.task.as_str()))),
-        ("states", Some(states.into())),
-        (
-            "currentState",
-            Some(json!(current_state.unwrap_or_default())),
-        ),
+        field("id", task.task.as_str()),
+        field("states", states),
+        field("currentState", current_state.unwrap_or_default()),
     ];
     render_json(&merge_imported_fields(fields, &imported))
 }
