@@ -9,4 +9,4 @@ mod tool_context;
 mod tools;
 
 pub use server::{ServeError, serve};
-pub use tool_context::{LazyToolContext, ToolContext};
+pub use tool_context::{LazyToolContext, ToolContext, ToolContextOpener};

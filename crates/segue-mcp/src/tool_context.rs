@@ -20,43 +20,30 @@ pub struct ToolContext {
 }
 
 /// A [`ToolContext`], or a function that creates it.
-pub struct LazyToolContext(ToolContextState);
-
-enum ToolContextState {
-    Ready(ToolContext),
-    Deferred {
-        opener: ToolContextOpener,
-        cell: OnceCell<ToolContext>,
-    },
+pub enum LazyToolContext {
+    /// An existing context.
+    Ready(Box<ToolContext>),
+    /// A function, and the context that it created; see [`Self::from_opener`].
+    Deferred(ToolContextOpener, OnceCell<ToolContext>),
 }
 
-type ToolContextOpener = Box<dyn Fn() -> Result<ToolContext, String> + Send + Sync>;
+/// Function that creates a [`ToolContext`]. The error is a text for the agent.
+pub type ToolContextOpener = Box<dyn Fn() -> Result<ToolContext, String> + Send + Sync>;
 
 impl LazyToolContext {
-    /// Wraps an existing context.
-    #[must_use]
-    pub fn from_context(context: ToolContext) -> Self {
-        Self(ToolContextState::Ready(context))
-    }
-
     /// Creates the context at the first call of a tool, because agents wait for the handshake and may never call a
     /// tool. If `opener` fails, the call returns its error text, and the next call retries.
     #[must_use]
     pub fn from_opener(
         opener: impl Fn() -> Result<ToolContext, String> + Send + Sync + 'static,
     ) -> Self {
-        Self(ToolContextState::Deferred {
-            opener: Box::new(opener),
-            cell: OnceCell::new(),
-        })
+        Self::Deferred(Box::new(opener), OnceCell::new())
     }
 
     pub(crate) async fn get_or_open(&self) -> Result<&ToolContext, String> {
-        match &self.0 {
-            ToolContextState::Ready(context) => Ok(context),
-            ToolContextState::Deferred { opener, cell } => {
-                cell.get_or_try_init(async || opener()).await
-            }
+        match self {
+            Self::Ready(context) => Ok(context),
+            Self::Deferred(opener, cell) => cell.get_or_try_init(async || opener()).await,
         }
     }
 }

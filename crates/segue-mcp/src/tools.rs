@@ -4,7 +4,6 @@ use std::error::Error;
 
 use rmcp::model::{self, MetaObject, ToolAnnotations};
 use segue_api::mcp::{DescribeArguments, HistoryArguments, SearchArguments};
-use segue_core::id::SessionId;
 use segue_core::session::SessionRef;
 use segue_engine::{
     Conversation, DescribeOutcome, Freshness, HistoryDetail, HistorySelection, HitOrder,
@@ -208,27 +207,22 @@ impl ToolRequest {
                 detail,
             } => {
                 let conversation = find_conversation(context, session).await?;
-                let history = context
-                    .library
-                    .render_history(&conversation, turns, detail)
-                    .await;
-                history.map_err(|error| format_error_chain(&error))
+                let library = &context.library;
+                let rendering = library.render_history(&conversation, turns, detail);
+                rendering.await.map_err(|error| format_error_chain(&error))
             }
             Self::Search {
                 query,
                 limit,
                 all_projects,
             } => {
-                if all_projects && bound_session(context).is_some() {
+                if all_projects && context.session.is_some() {
                     return Err(OUTSIDE_PROJECT_ERROR.to_owned());
                 }
                 let project = (!all_projects).then(|| (context.ref_context)().project.key);
-                let query = context
-                    .library
-                    .parse_query(&query)
-                    .map_err(|error| error.to_string())?;
+                let query = context.library.parse_query(&query);
                 let request = SearchRequest {
-                    query,
+                    query: query.map_err(|error| error.to_string())?,
                     order: HitOrder::Newest,
                     project,
                     limit,
@@ -236,10 +230,10 @@ impl ToolRequest {
                     turns_per_session: MAX_TURNS_PER_SESSION,
                     freshness: Freshness::Fresh,
                 };
-                let report = context.library.search(&request).await;
-                report
-                    .map(|report| report.to_string())
-                    .map_err(|error| format_error_chain(&error))
+                match context.library.search(&request).await {
+                    Ok(report) => Ok(report.to_string()),
+                    Err(error) => Err(format_error_chain(&error)),
+                }
             }
         }
     }
@@ -270,8 +264,8 @@ fn select_turns(arguments: &HistoryArguments) -> Result<HistorySelection, String
 }
 
 async fn describe_session(context: &ToolContext, description: &str) -> Result<String, String> {
-    let id = bound_session(context)
-        .ok_or("cannot set a title: this server was started without --session")?;
+    let session = context.session.as_ref();
+    let id = session.ok_or("cannot set a title: this server was started without --session")?;
     match context.sessions.describe_session(id, description).await {
         Ok(DescribeOutcome::Accepted(title)) => {
             Ok(format!("The session title is now {:?}.", title.as_str()))
@@ -284,30 +278,21 @@ async fn describe_session(context: &ToolContext, description: &str) -> Result<St
     }
 }
 
-fn bound_session(context: &ToolContext) -> Option<&SessionId> {
-    context.session.as_ref()
-}
-
 async fn find_conversation(
     context: &ToolContext,
     requested: Option<SessionRef>,
 ) -> Result<Conversation, String> {
-    let bound_reference = || bound_session(context).map(|id| SessionRef::Text(id.to_string()));
+    let bound_session = context.session.as_ref();
+    let bound_reference = || bound_session.map(|id| SessionRef::Text(id.to_string()));
     let reference = requested.or_else(bound_reference).ok_or(
         "no session given: this server was started without --session; set `session`, for example to `latest`",
     )?;
     let ref_context = (context.ref_context)();
-    let conversation = context
-        .resolver
-        .find_conversation(&reference, &ref_context)
-        .await;
-    let conversation = conversation.map_err(|error| match &error {
+    let finding = context.resolver.find_conversation(&reference, &ref_context);
+    let conversation = finding.await.map_err(|error| match &error {
         ResolveError::Ambiguous { candidates, .. } => {
-            let names = candidates
-                .iter()
-                .take(MAX_LISTED_CANDIDATES)
-                .map(ToString::to_string);
-            let names: Vec<String> = names.collect();
+            let listed = candidates.iter().take(MAX_LISTED_CANDIDATES);
+            let names: Vec<String> = listed.map(ToString::to_string).collect();
             let more = match candidates.len().saturating_sub(MAX_LISTED_CANDIDATES) {
                 0 => String::new(),
                 more => format!(", and {more} more"),
@@ -316,9 +301,7 @@ async fn find_conversation(
         }
         _ => format_error_chain(&error),
     })?;
-    if bound_session(context).is_some()
-        && conversation.project() != Some(ref_context.project.key.as_str())
-    {
+    if bound_session.is_some() && conversation.project() != Some(ref_context.project.key.as_str()) {
         return Err(OUTSIDE_PROJECT_ERROR.to_owned());
     }
     Ok(conversation)

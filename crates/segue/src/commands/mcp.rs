@@ -20,7 +20,7 @@ pub(crate) async fn run(args: McpArgs) -> Result<ExitCode, CliError> {
             let mut app = App::open()?;
             let session = app.find_session(&reference).await?;
             app.project = session.project;
-            LazyToolContext::from_context(build_tool_context(app, Some(session.id)))
+            LazyToolContext::Ready(Box::new(build_tool_context(app, Some(session.id))))
         }
         None => LazyToolContext::from_opener(|| match App::open() {
             Ok(app) => Ok(build_tool_context(app, None)),
