@@ -92,9 +92,7 @@ impl Reconciler {
             context: Arc::clone(context),
         }
     }
-}
 
-impl Reconciler {
     /// Reconciles a session under its lease. Returns its current state with the decisions.
     pub(crate) async fn reconcile(
         &self,
@@ -187,8 +185,8 @@ impl Reconciler {
         snapshot: &SessionSnapshot,
     ) -> Result<bool, AccessError> {
         let divergence = self.read_divergence(snapshot).await?;
-        Ok(divergence
-            .is_some_and(|divergence| matches!(divergence.alignment, NativeAlignment::Truncated)))
+        let alignment = divergence.map(|divergence| divergence.alignment);
+        Ok(matches!(alignment, Some(NativeAlignment::Truncated)))
     }
 
     /// Returns `true` if another program added turns to the native session since a time, or rewound it.
@@ -267,27 +265,7 @@ impl Reconciler {
         let was_sent_to_agent = |turn: &Turn| !turn.is_added();
         let chain: Vec<Turn> = chain.into_iter().filter(was_sent_to_agent).collect();
         let prompts = self.load_prompts(&chain, &tail.turns).await?;
-        let recorded_prompts: Vec<RecordedPrompt<'_>> = chain
-            .iter()
-            .zip(&prompts)
-            .map(|(turn, prompt)| RecordedPrompt {
-                started_at: turn.started_at,
-                ended_at: turn.ended_at,
-                sent: turn.sent,
-                prompt,
-            })
-            .collect();
-        let native_texts: Vec<String> = tail.turns.iter().map(native_prompt_text).collect();
-        let native_prompts: Vec<NativePrompt<'_>> = tail
-            .turns
-            .iter()
-            .zip(&native_texts)
-            .map(|(turn, prompt)| NativePrompt {
-                started_at: turn.started_at,
-                prompt,
-            })
-            .collect();
-        let matched_indexes = match_native_turns(&recorded_prompts, &native_prompts);
+        let matched_indexes = match_turns(&chain, &prompts, &tail.turns);
         let tip_index = chain.iter().position(|turn| Some(turn.id) == leg.tip);
         let finished: Vec<bool> = chain
             .iter()
@@ -312,12 +290,12 @@ impl Reconciler {
         let mut turns = tail.turns;
         let mut new = turns.split_off(matched_count.min(turns.len()));
         // A turn that began before the last prompt is not new, even if it matches no recorded turn.
-        let tip_started_at = tip_index
-            .and_then(|index| chain.get(index))
-            .map(|turn| turn.started_at);
+        let tip = tip_index.and_then(|index| chain.get(index));
+        let tip_started_at = tip.map(|turn| turn.started_at);
         new.retain(|turn| turn.started_at.is_none_or(|at| Some(at) > tip_started_at));
-        let interrupted_native = interrupted_index.filter(|_| can_resume && interrupted.is_some());
-        let interrupted_native = interrupted_native.and_then(|index| turns.into_iter().nth(index));
+        let interrupted_native = interrupted_index
+            .filter(|_| can_resume && interrupted.is_some())
+            .and_then(|index| turns.into_iter().nth(index));
         Ok(Divergence {
             new_turns: self.drop_unfinished_turn(&leg, new).await,
             leg,
@@ -329,12 +307,12 @@ impl Reconciler {
 
     /// Removes the last turn if another process is still running it, because only complete turns are applied.
     async fn drop_unfinished_turn(&self, leg: &Leg, mut turns: Vec<NativeTurn>) -> Vec<NativeTurn> {
-        if let Some(last) = turns.last()
-            && last.state == TurnState::Running
+        let natives = &self.context.natives;
+        if turns
+            .last()
+            .is_some_and(|last| last.state == TurnState::Running)
             && let Some(id) = &leg.native_id
-            && self
-                .context
-                .natives
+            && natives
                 .find_foreign_process(&leg.provider, id)
                 .await
                 .is_some()
@@ -355,11 +333,7 @@ impl Reconciler {
         for turn in chain {
             let is_needed = untimed || turn.ended_at.is_none();
             prompts.push(if is_needed {
-                let messages = self.context.store.messages(turn.id).await?;
-                messages
-                    .first()
-                    .map(Message::plain_text)
-                    .unwrap_or_default()
+                prompt_text(&self.context.store.messages(turn.id).await?)
             } else {
                 String::new()
             });
@@ -375,29 +349,21 @@ fn derive_alignment(
     chain: &[Turn],
     finished: &[bool],
 ) -> NativeAlignment {
-    match (verdict, can_resume) {
-        (NativeVerdict::Truncated, _) => NativeAlignment::Truncated,
-        (NativeVerdict::RewoundTo(index), true) => {
-            let dropped = finished
-                .iter()
-                .skip(index + 1)
-                .filter(|done| **done)
-                .count();
-            let to = chain.get(index).cloned();
-            to.map_or(NativeAlignment::Truncated, |to| NativeAlignment::Rewound {
-                to,
-                dropped,
-            })
-        }
-        (NativeVerdict::RewoundTo(index), false) => {
-            let to = chain.get(index).cloned();
-            to.map_or(NativeAlignment::Truncated, NativeAlignment::Diverged)
-        }
-        (NativeVerdict::Complete, false) => {
-            let last = chain.last().cloned();
-            last.map_or(NativeAlignment::Aligned, NativeAlignment::Diverged)
-        }
-        (NativeVerdict::Complete, true) => NativeAlignment::Aligned,
+    match verdict {
+        NativeVerdict::Truncated => NativeAlignment::Truncated,
+        NativeVerdict::RewoundTo(index) => match chain.get(index).cloned() {
+            None => NativeAlignment::Truncated,
+            Some(to) if can_resume => {
+                let later = finished.iter().skip(index + 1);
+                let dropped = later.filter(|done| **done).count();
+                NativeAlignment::Rewound { to, dropped }
+            }
+            Some(to) => NativeAlignment::Diverged(to),
+        },
+        NativeVerdict::Complete => match chain.last().cloned() {
+            Some(last) if !can_resume => NativeAlignment::Diverged(last),
+            Some(_) | None => NativeAlignment::Aligned,
+        },
     }
 }
 
@@ -407,11 +373,38 @@ fn running_turn(chain: &[Turn]) -> Option<&Turn> {
     chain.last().filter(|turn| turn.state == TurnState::Running)
 }
 
-fn native_prompt_text(turn: &NativeTurn) -> String {
-    turn.messages
-        .first()
-        .map(Message::plain_text)
-        .unwrap_or_default()
+/// Returns the text of a turn's first message.
+fn prompt_text(messages: &[Message]) -> String {
+    let prompt = messages.first();
+    prompt.map(Message::plain_text).unwrap_or_default()
+}
+
+/// Returns for each native turn the index of the recorded turn that it matches. `prompts` are those of the chain.
+fn match_turns(
+    chain: &[Turn],
+    prompts: &[String],
+    native_turns: &[NativeTurn],
+) -> Vec<Option<usize>> {
+    let recorded = chain
+        .iter()
+        .zip(prompts)
+        .map(|(turn, prompt)| RecordedPrompt {
+            started_at: turn.started_at,
+            ended_at: turn.ended_at,
+            sent: turn.sent,
+            prompt,
+        });
+    let recorded: Vec<RecordedPrompt<'_>> = recorded.collect();
+    let native_texts = native_turns.iter().map(|turn| prompt_text(&turn.messages));
+    let native_texts: Vec<String> = native_texts.collect();
+    let native = native_turns.iter().zip(&native_texts);
+    let native: Vec<NativePrompt<'_>> = native
+        .map(|(turn, prompt)| NativePrompt {
+            started_at: turn.started_at,
+            prompt,
+        })
+        .collect();
+    match_native_turns(&recorded, &native)
 }
 
 /// Reads the records after a mark. Reads the complete native session if there is no mark, if the mark is lost, or if a
@@ -427,23 +420,23 @@ fn read_native_tail(
         match catalog.open_records(native, &ReadStart::After(mark)) {
             Ok(mut records) => {
                 let tail = read_tail(records.as_mut())?;
+                compacted = tail.compacted;
                 if !tail.rewound {
                     return Ok(NativeTail {
                         turns: tail.turns,
                         change,
-                        compacted: tail.compacted,
+                        compacted,
                     });
                 }
-                (change, compacted) = (NativeChange::Rewound, tail.compacted);
+                change = NativeChange::Rewound;
             }
             Err(ReadError::MarkNotFound { .. }) => change = NativeChange::Lost,
             Err(error) => return Err(error),
         }
     }
     let mut records = catalog.open_records(native, &ReadStart::Beginning)?;
-    let turns = read_turns(records.as_mut())?.into_turns();
     Ok(NativeTail {
-        turns,
+        turns: read_turns(records.as_mut())?.into_turns(),
         change,
         compacted,
     })

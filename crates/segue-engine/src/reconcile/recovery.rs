@@ -1,13 +1,16 @@
 //! Recovery of interrupted turns.
 
+use segue_catalog::NativeTurn;
+use segue_core::reconcile::merge_interrupted_turn;
 use segue_core::session::{
-    Decision, Failure, FailureClass, InterruptedPrompt, Message, SessionSnapshot, Turn, TurnState,
-    Usage, close_open_calls,
+    Decision, Failure, FailureClass, InterruptedPrompt, SessionSnapshot, Turn, TurnState,
+    close_open_calls,
 };
 use segue_store::{Lease, TurnEnding};
 
 use crate::AccessError;
 use crate::reconcile::Reconciler;
+use crate::turn::message_chunks::merge_chunks;
 
 impl Reconciler {
     /// Closes the last turn of a session if its process ended during the turn.
@@ -24,45 +27,55 @@ impl Reconciler {
         let Some(turn) = snapshot.recent_turns.last() else {
             return Ok(None);
         };
-        let ending = self.build_ending_from_record(turn).await?;
+        let ending = self.build_ending(turn, None).await?;
         let store = &self.context.store;
         store.finish_turn(lease, turn.id, ending).await?;
         Ok(Some(interruption_decision(turn)))
     }
 
-    /// Builds the end of an interrupted turn from the messages on record.
-    pub(crate) async fn build_ending_from_record(
+    /// Builds the end of an interrupted turn from the messages on record, completed from the native record if there is
+    /// one.
+    pub(super) async fn build_ending(
         &self,
         turn: &Turn,
+        native: Option<&NativeTurn>,
     ) -> Result<TurnEnding, AccessError> {
-        let at = self.context.now();
-        let messages = self.context.store.messages(turn.id).await?;
+        let now = self.context.now();
+        let recorded = self.context.store.messages(turn.id).await?;
+        let mut messages = recorded.clone();
+        if let Some(native) = native {
+            let merged = merge_chunks(recorded.clone());
+            // If the answer is stored in several chunks because of its length, the recorded messages stay as they are.
+            if merged.len() == recorded.len() {
+                messages = merge_interrupted_turn(merged, native.messages.clone());
+            }
+        }
+        messages.extend(close_open_calls(&messages, now));
         // Messages are numbered from 0 without gaps, so their indexes are their numbers.
-        let recorded_count = messages.len();
-        let missing_results = close_open_calls(&messages, at);
-        let changed_messages: Vec<(u32, Message)> = (0..)
-            .zip(messages.into_iter().chain(missing_results))
-            .enumerate()
-            .filter(|(index, (_, message))| *index >= recorded_count || !message.complete)
-            .map(|(_, numbered)| numbered)
-            .collect();
+        let mut recorded = recorded.into_iter();
+        let changed = (0..)
+            .zip(messages)
+            .filter(|(_, message)| recorded.next().as_ref() != Some(message) || !message.complete);
+        let is_finished = native.is_some_and(|native| native.state == TurnState::Finished);
+        let failure = Failure::new(FailureClass::Crashed, "segue exited before the turn ended");
         Ok(TurnEnding {
-            state: TurnState::Interrupted,
-            messages: changed_messages,
-            usage: Usage::default(),
-            failure: Some(interruption_failure()),
-            at,
+            state: if is_finished {
+                TurnState::Finished
+            } else {
+                TurnState::Interrupted
+            },
+            messages: changed.collect(),
+            usage: native.map(|native| native.usage).unwrap_or_default(),
+            failure: (!is_finished).then_some(failure),
+            at: native.map_or(now, |native| {
+                native.ended_at.unwrap_or(now).max(turn.started_at)
+            }),
         })
     }
 }
 
-/// Returns the failure that is recorded for an interrupted turn.
-pub(crate) fn interruption_failure() -> Failure {
-    Failure::new(FailureClass::Crashed, "segue exited before the turn ended")
-}
-
 /// Returns the decision that reports an interrupted turn, based on segue's record alone.
-pub(crate) fn interruption_decision(turn: &Turn) -> Decision {
+pub(super) fn interruption_decision(turn: &Turn) -> Decision {
     Decision::TurnInterrupted {
         turn: turn.number,
         prompt: if turn.sent {

@@ -1,6 +1,6 @@
 //! Reopening of a leg that ended at the head of its session.
 
-use segue_core::id::{NativeId, ProviderId};
+use segue_core::id::ProviderId;
 use segue_core::session::{Decision, Leg, LegEnd, SessionSnapshot, leg_to_reopen};
 use segue_store::{Lease, StoreError};
 
@@ -21,9 +21,15 @@ impl Reconciler {
         let Some(leg) = leg_to_reopen(snapshot, provider) else {
             return Ok(None);
         };
-        let native_id = leg.native_id.as_ref();
+        let Some(native_id) = &leg.native_id else {
+            return Ok(None);
+        };
+        let natives = &self.context.natives;
         if !self.has_answered_tip(leg, legs).await?
-            || !self.is_native_free(provider, native_id).await
+            || natives
+                .find_foreign_process(provider, native_id)
+                .await
+                .is_some()
         {
             return Ok(None);
         }
@@ -38,7 +44,7 @@ impl Reconciler {
             Err(error) => Err(error.into()),
             Ok(_) => Ok(Some(Decision::LegReopened {
                 provider: provider.clone(),
-                native_id: native_id.cloned(),
+                native_id: Some(native_id.clone()),
                 session: snapshot.session.id.clone(),
             })),
         }
@@ -55,17 +61,5 @@ impl Reconciler {
         let last_leg = legs.iter().find(|leg| Some(leg.id) == last_leg_id);
         Ok(last_leg_id.is_none()
             || last_leg.is_some_and(|last_leg| last_leg.native_id == leg.native_id))
-    }
-
-    async fn is_native_free(&self, provider: &ProviderId, native: Option<&NativeId>) -> bool {
-        match native {
-            Some(native) => self
-                .context
-                .natives
-                .ensure_no_foreign_process(provider, native)
-                .await
-                .is_ok(),
-            None => false,
-        }
     }
 }
