@@ -22,16 +22,26 @@ impl BriefPlanner {
         head: TurnId,
         provider: &ProviderId,
     ) -> Result<Option<CompactionPlan>, PlanError> {
+        let input = self.load_compaction_input(session, head, provider).await?;
+        Ok(run_blocking(move || plan_compaction(&input, &segue_tokens::count)).await)
+    }
+
+    /// Loads the active checkpoint and the turns after it.
+    pub(super) async fn load_compaction_input(
+        &self,
+        session: &Session,
+        head: TurnId,
+        provider: &ProviderId,
+    ) -> Result<CompactionInput, PlanError> {
         let previous = self.context.store.checkpoint_at(&session.id, head).await?;
         let covers = previous.as_ref().map_or(0, |(version, _)| version.covers);
-        let input = CompactionInput {
+        Ok(CompactionInput {
             new_turns: self.load_turns_after(head, covers).await?,
             previous,
             cwd: session.project.cwd.clone(),
             max_tokens: self.checkpoint_budget(session, provider).await?,
             last_item_id: self.last_item_id(&session.id).await?,
-        };
-        Ok(run_blocking(move || plan_compaction(&input, &segue_tokens::count)).await)
+        })
     }
 
     /// Returns the highest number that an item of a session's checkpoints ever had; 0 if they never had an item.
@@ -76,8 +86,7 @@ impl BriefPlanner {
         }
         let active = self.context.store.checkpoint_at(&session.id, head).await?;
         let checkpoint_tokens = active.map_or(0, |(version, _)| version.tokens);
-        let preamble_tokens = self.preamble_tokens(session).await?;
-        let min_tokens = preamble_tokens.saturating_add(checkpoint_tokens);
+        let min_tokens = checkpoint_tokens.saturating_add(self.preamble_tokens(session).await?);
         Ok(is_compaction_worthwhile(size, min_tokens, budget))
     }
 
@@ -88,10 +97,8 @@ impl BriefPlanner {
         provider: &ProviderId,
     ) -> Result<u64, PlanError> {
         let budget = self.provider_budget(provider).await?;
-        Ok(checkpoint_budget(
-            budget,
-            self.preamble_tokens(session).await?,
-        ))
+        let preamble_tokens = self.preamble_tokens(session).await?;
+        Ok(checkpoint_budget(budget, preamble_tokens))
     }
 
     /// Loads the turns after number `n`, up to `head`.

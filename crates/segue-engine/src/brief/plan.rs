@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use segue_catalog::{Catalog, NativeSession, ReadError};
 use segue_core::brief::{
     ActiveCheckpoint, Brief, BriefPlan, BriefSources, BriefTurn, Calibration, CalibrationSample,
-    Preamble, budget_for_window, calibrate, min_brief_tokens, needs_compaction, plan_brief,
+    budget_for_window, calibrate, min_brief_tokens, needs_compaction, plan_brief,
     prompt_with_added_messages,
 };
 use segue_core::id::{ProviderId, TurnId};
@@ -39,12 +39,6 @@ pub struct BriefPreview {
     pub reported_tokens: Option<u64>,
 }
 
-/// Budget and calibration of an agent.
-struct BriefLimits {
-    budget: u64,
-    calibration: Option<Calibration>,
-}
-
 /// Input for the brief of a session.
 pub(crate) struct BriefRequest<'a> {
     pub(crate) session: &'a Session,
@@ -65,7 +59,11 @@ impl BriefPlanner {
     ) -> Result<(BriefPlan, Vec<Decision>), PlanError> {
         let session = request.session;
         let gathered = self.gather_preamble(session, request.context_use).await?;
-        let heading = brief_heading(session, request.head.is_none(), request.prompt);
+        let purpose = session.purpose.as_ref();
+        let heading = purpose.and_then(|purpose| match request.head {
+            None => purpose.heading_for_prompt(request.prompt),
+            Some(_) => purpose.heading(),
+        });
         if request.head.is_none() && gathered.is_none() {
             // There is nothing to select from, so the turn need not wait for the tokenizer's vocabulary.
             let plan = BriefPlan {
@@ -96,17 +94,20 @@ impl BriefPlanner {
             sources.turns = self.load_brief_turns(recent.await?).await;
             let active = self.context.store.checkpoint_at(&session.id, head).await?;
             sources.checkpoint = active.map(ActiveCheckpoint::from);
-            if needs_compaction(
-                &sources.turns,
-                sources.checkpoint.as_ref(),
-                conversation_budget,
-            ) {
+            let checkpoint = sources.checkpoint.as_ref();
+            if needs_compaction(&sources.turns, checkpoint, conversation_budget) {
                 let compaction = self.plan_compaction(session, head, request.provider);
                 sources.compaction = compaction.await?;
             }
         }
         let plan = run_blocking(move || plan_brief(sources, budget, &segue_tokens::count)).await?;
-        decisions.extend(plan.reduced_items.map(reduced_checkpoint_decision));
+        let reduced = plan.reduced_items;
+        decisions.extend(
+            reduced.map(|(included, total)| Decision::CheckpointReduced {
+                included: included as u64,
+                total: total as u64,
+            }),
+        );
         Ok((plan, decisions))
     }
 
@@ -123,12 +124,9 @@ impl BriefPlanner {
             Conversation::Native(native) => &native.session.provider,
         };
         let provider = provider.unwrap_or(default_provider).clone();
-        let has_tools = self
-            .context
-            .agents
-            .get(&provider)
-            .is_ok_and(|agent| agent.accepts_mcp_servers());
-        let limits = self.brief_limits(&provider).await?;
+        let agent = self.context.agents.get(&provider);
+        let has_tools = agent.is_ok_and(|agent| agent.accepts_mcp_servers());
+        let (budget, calibration) = self.brief_limits(&provider).await?;
         let plan = match conversation {
             Conversation::Session(session, _) => {
                 let request = BriefRequest {
@@ -143,7 +141,6 @@ impl BriefPlanner {
             }
             Conversation::Native(native) => {
                 let native = native.session.clone();
-                let budget = limits.budget;
                 let read = move |catalog: &Catalog| read_native_sources(catalog, &native, budget);
                 let sources = BriefSources {
                     lookup_session_id: self.lookup_id(has_tools, &conversation.id().to_string()),
@@ -153,14 +150,13 @@ impl BriefPlanner {
                 run_blocking(move || plan_brief(sources, budget, &segue_tokens::count)).await?
             }
         };
-        let total = plan.brief.total_tokens();
+        let to_reported =
+            |calibration: Calibration| calibration.to_reported(plan.brief.total_tokens());
         Ok(BriefPreview {
             provider,
+            reported_tokens: calibration.map(to_reported),
             plan,
-            budget: limits.budget,
-            reported_tokens: limits
-                .calibration
-                .map(|calibration| calibration.to_reported(total)),
+            budget,
         })
     }
 
@@ -196,15 +192,17 @@ impl BriefPlanner {
 
     /// Returns the maximum number of tokens of a brief and its prompt for an agent.
     pub(crate) async fn provider_budget(&self, provider: &ProviderId) -> Result<u64, StoreError> {
-        Ok(self.brief_limits(provider).await?.budget)
+        Ok(self.brief_limits(provider).await?.0)
     }
 
-    async fn brief_limits(&self, provider: &ProviderId) -> Result<BriefLimits, StoreError> {
-        let measured = self
-            .context
-            .store
-            .context_measurements(provider, CALIBRATION_SAMPLE_TURNS)
-            .await?;
+    /// Returns the budget and the calibration of an agent.
+    async fn brief_limits(
+        &self,
+        provider: &ProviderId,
+    ) -> Result<(u64, Option<Calibration>), StoreError> {
+        let store = &self.context.store;
+        let measuring = store.context_measurements(provider, CALIBRATION_SAMPLE_TURNS);
+        let measured = measuring.await?;
         let window = measured.iter().find_map(|turn| turn.context_window);
         let samples: Vec<CalibrationSample> = measured
             .iter()
@@ -214,20 +212,21 @@ impl BriefPlanner {
             })
             .collect();
         let calibration = calibrate(&samples);
-        Ok(BriefLimits {
-            budget: budget_for_window(self.context.settings.budget, window, calibration),
-            calibration,
-        })
+        let budget = budget_for_window(self.context.settings.budget, window, calibration);
+        Ok((budget, calibration))
     }
 
     /// Converts turns for a brief. The input is newest first and the output oldest first. Counts tokens where a count
     /// is missing.
-    pub(crate) async fn load_brief_turns(&self, stored_turns: Vec<StoredTurn>) -> Vec<BriefTurn> {
+    pub(crate) async fn load_brief_turns(
+        &self,
+        mut stored_turns: Vec<StoredTurn>,
+    ) -> Vec<BriefTurn> {
         if stored_turns.iter().all(is_counted) {
             return stored_turns.into_iter().rev().map(to_brief_turn).collect();
         }
         let (turns, counts) = run_blocking(move || {
-            let (stored_turns, counts) = count_missing_tokens(stored_turns);
+            let counts = count_missing_tokens(&mut stored_turns);
             let turns = stored_turns.into_iter().rev().map(to_brief_turn);
             (turns.collect(), counts)
         })
@@ -245,9 +244,9 @@ fn is_counted(stored: &StoredTurn) -> bool {
 }
 
 /// Counts the messages without a token count. Returns the counts to save.
-fn count_missing_tokens(mut stored_turns: Vec<StoredTurn>) -> (Vec<StoredTurn>, Vec<TokenCount>) {
+fn count_missing_tokens(stored_turns: &mut [StoredTurn]) -> Vec<TokenCount> {
     let mut counts = Vec::new();
-    for stored in &mut stored_turns {
+    for stored in stored_turns {
         for (seq, message) in (0..).zip(&mut stored.messages) {
             if message.tokens.is_none() {
                 counts.push(TokenCount {
@@ -258,7 +257,7 @@ fn count_missing_tokens(mut stored_turns: Vec<StoredTurn>) -> (Vec<StoredTurn>, 
             }
         }
     }
-    (stored_turns, counts)
+    counts
 }
 
 fn to_brief_turn(stored: StoredTurn) -> BriefTurn {
@@ -299,15 +298,14 @@ fn read_native_sources(
         if index == 0 {
             purpose = split_brief_from_prompt(&mut turn);
         }
-        turn.messages.iter_mut().for_each(|message| {
+        let mut min_tokens = 0;
+        for message in &mut turn.messages {
             token_count::count_message_tokens(message);
-        });
-        let min_message_tokens = |message| min_brief_tokens(message, budget);
-        let min_tokens = turn.messages.iter().map(min_message_tokens).sum();
+            min_tokens += min_brief_tokens(message, budget);
+        }
         needed += min_tokens;
-        let n = u32::try_from(index + 1).unwrap_or(u32::MAX);
         let brief_turn = BriefTurn {
-            n,
+            n: u32::try_from(index + 1).unwrap_or(u32::MAX),
             messages: turn.messages,
         };
         turns.push_back((brief_turn, min_tokens));
@@ -321,27 +319,7 @@ fn read_native_sources(
     })?;
     Ok(BriefSources {
         heading: purpose.and_then(|purpose| purpose.heading()),
-        preamble: Preamble::default(),
         turns: turns.into_iter().map(|(turn, _)| turn).collect(),
         ..BriefSources::default()
     })
-}
-
-/// Returns the header for the first prompt of a new native session, by which its purpose can be identified later.
-fn brief_heading(session: &Session, is_first: bool, prompt: &str) -> Option<String> {
-    let purpose = session.purpose.as_ref()?;
-    if is_first {
-        purpose.heading_for_prompt(prompt)
-    } else {
-        purpose.heading()
-    }
-}
-
-/// Returns the decision that reports a checkpoint of which the brief contains only some items.
-fn reduced_checkpoint_decision((included, total): (usize, usize)) -> Decision {
-    let count = |items| u64::try_from(items).unwrap_or(u64::MAX);
-    Decision::CheckpointReduced {
-        included: count(included),
-        total: count(total),
-    }
 }

@@ -80,20 +80,16 @@ impl BriefPlanner {
         let previous = self.context.store.saved_context(&session.id).await?;
         let cwd = PathBuf::from(&session.project.cwd);
         let root = project_root(&cwd);
-        let max_bytes = (self
-            .context
-            .settings
-            .budget
-            .saturating_mul(BYTES_PER_TOKEN * DOCUMENT_BUDGET_PERCENT)
-            / 100)
-            .min(MAX_DOCUMENT_BYTES);
+        let settings = &self.context.settings;
+        let budget_bytes = settings.budget.saturating_mul(BYTES_PER_TOKEN);
+        let max_bytes = budget_bytes.saturating_mul(DOCUMENT_BUDGET_PERCENT) / 100;
+        let max_bytes = max_bytes.min(MAX_DOCUMENT_BYTES);
         let inputs = ContextInputs {
-            commits: commits::list_newest_commits(self.context.settings.git.as_deref(), &root)
-                .await,
-            scope: match &session.purpose {
-                Some(purpose) => purpose.scope.clone(),
-                None => Scope::Project,
-            },
+            commits: commits::list_newest_commits(settings.git.as_deref(), &root).await,
+            scope: session
+                .purpose
+                .as_ref()
+                .map_or(Scope::Project, |purpose| purpose.scope.clone()),
             cwd,
             root,
             max_document_bytes: usize::try_from(max_bytes).unwrap_or(usize::MAX),
@@ -110,25 +106,21 @@ impl BriefPlanner {
         });
         // Reading files does not panic. If it did, the cached context would be used.
         let new_context = gather_task.await.unwrap_or_default();
-        let ((context, sources, tokens), rebuild) = match (new_context, previous) {
+        let (context, sources, tokens) = match (new_context, &previous) {
+            (Some(new), _) => new,
+            (None, None) => Default::default(),
             (None, Some(cached)) => {
-                let rebuild = ContextRebuild::NotNeeded;
-                return Ok(GatheredContext { cached, rebuild });
+                return Ok(GatheredContext {
+                    cached: cached.clone(),
+                    rebuild: ContextRebuild::NotNeeded,
+                });
             }
-            (None, None) => (
-                (ProjectContext::default(), Vec::new(), 0),
-                ContextRebuild::First,
-            ),
-            (Some(new), None) => (new, ContextRebuild::First),
-            (Some(new), Some(previous)) => {
-                let changed = changed_sources(&previous.sources, &new.1);
-                let rebuild = if force_rebuild && changed.is_empty() {
-                    ContextRebuild::Requested
-                } else {
-                    ContextRebuild::SourcesChanged(changed)
-                };
-                (new, rebuild)
-            }
+        };
+        let changed = previous.map(|previous| changed_sources(&previous.sources, &sources));
+        let rebuild = match changed {
+            None => ContextRebuild::First,
+            Some(changed) if force_rebuild && changed.is_empty() => ContextRebuild::Requested,
+            Some(changed) => ContextRebuild::SourcesChanged(changed),
         };
         let cached = CachedContext {
             tokens,
@@ -181,12 +173,12 @@ impl BriefPlanner {
             ContextUse::Brief => self.refresh_context(session, false).await?,
             ContextUse::Preview => self.current_context(session, false).await?,
         };
-        let decision = context_decision(&gathered);
         let preamble = Preamble {
             role: role.render(),
             context: gathered.cached.context.render(),
         };
-        Ok(Some((preamble, decision.into_iter().collect())))
+        let decisions = context_decision(&gathered).into_iter().collect();
+        Ok(Some((preamble, decisions)))
     }
 }
 
@@ -199,12 +191,11 @@ fn context_decision(gathered: &GatheredContext) -> Option<Decision> {
         .as_ref()
         .and_then(|feature| feature.spec.as_ref());
     let documents = context.documents.iter().chain(spec);
-    let truncated = documents.filter(|document| document.is_truncated());
-    let count = |bytes| u64::try_from(bytes).unwrap_or(u64::MAX);
-    let truncated: Vec<TruncatedDocument> = truncated
+    let truncated: Vec<TruncatedDocument> = documents
+        .filter(|document| document.is_truncated())
         .map(|document| TruncatedDocument {
             name: document.name.clone(),
-            included_bytes: count(document.text.len()),
+            included_bytes: document.text.len() as u64,
             total_bytes: document.size,
         })
         .collect();

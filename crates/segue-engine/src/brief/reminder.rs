@@ -1,11 +1,12 @@
 //! Reminder after an agent compacts its own context: the next prompt repeats, once, what the agent may have lost.
 
 use segue_core::brief::prompt_with_reminder;
-use segue_core::checkpoint::Checkpoint;
+use segue_core::checkpoint::{Checkpoint, plan_compaction};
 use segue_core::session::{Leg, Session, Turn};
 
 use super::BriefPlanner;
 use crate::PlanError;
+use crate::context::run_blocking;
 
 impl BriefPlanner {
     /// Returns the prompt for an agent that compacted its own context, after the goal, the user's rules and the items
@@ -21,21 +22,20 @@ impl BriefPlanner {
         let Some(head) = earlier_turns.last() else {
             return Ok(None);
         };
-        let current_checkpoint = match self
-            .plan_compaction(session, head.id, &session.provider)
-            .await?
-        {
-            Some(compaction) => compaction.checkpoint,
-            None => match self
-                .context
-                .store
-                .checkpoint_at(&session.id, head.id)
-                .await?
-            {
-                Some((_, checkpoint)) => checkpoint,
-                None => Checkpoint::default(),
-            },
-        };
+        let provider = &session.provider;
+        let input = self
+            .load_compaction_input(session, head.id, provider)
+            .await?;
+        let current_checkpoint =
+            run_blocking(
+                move || match plan_compaction(&input, &segue_tokens::count) {
+                    Some(compaction) => compaction.checkpoint,
+                    None => input
+                        .previous
+                        .map_or_else(Checkpoint::default, |(_, checkpoint)| checkpoint),
+                },
+            )
+            .await;
         Ok(prompt_with_reminder(&current_checkpoint, added, prompt))
     }
 }

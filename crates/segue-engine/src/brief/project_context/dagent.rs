@@ -58,27 +58,23 @@ pub(super) fn read_feature_and_task(
     notes: &mut Vec<String>,
 ) -> (Option<FeatureContext>, Option<TaskContext>) {
     let dagent_dir = find_dagent_dir(inputs);
-    let tasks = dagent_dir
-        .as_deref()
-        .map_or_else(Vec::new, |dir| read_tasks(dir, notes));
+    let dir = dagent_dir.as_deref();
+    let tasks = dir.map_or_else(Vec::new, |dir| read_tasks(dir, notes));
     let feature = inputs.scope.feature().map(|id| {
-        let feature_json = dagent_dir
-            .as_deref()
-            .map(|dir| read_json(&dir.join("feature.json"), notes));
-        let name = feature_json
-            .flatten()
-            .and_then(|value| text_field(&value, "name"));
-        let spec = dagent_dir.as_deref().and_then(|dir| {
+        let feature_json = dir.and_then(|dir| read_json(&dir.join("feature.json"), notes));
+        let name = feature_json.and_then(|value| text_field(&value, "name"));
+        let spec = dir.and_then(|dir| {
             let mut specs = SPEC_FILE_NAMES.iter();
             specs.find_map(|name| budget.read_document(name, &dir.join(name), notes))
         });
-        let summaries = tasks
-            .iter()
-            .take(MAX_CONTEXT_TASKS)
-            .map(|node| TaskSummary {
-                description: shorten_description(node.summary.description.as_deref()),
+        let summaries = tasks.iter().take(MAX_CONTEXT_TASKS).map(|node| {
+            let description = node.summary.description.as_deref();
+            TaskSummary {
+                description: description
+                    .map(|text| excerpt(text, MAX_SUMMARY_DESCRIPTION_BYTES).to_owned()),
                 ..node.summary.clone()
-            });
+            }
+        });
         FeatureContext {
             name: name.unwrap_or_else(|| id.to_string()),
             spec,
@@ -102,30 +98,28 @@ fn build_task_context(id: &str, nodes: &[TaskNode]) -> TaskContext {
             ..TaskContext::default()
         };
     };
-    let without_description = |summary: &TaskSummary| TaskSummary {
+    let without_description = |node: &TaskNode| TaskSummary {
         description: None,
-        ..summary.clone()
+        ..node.summary.clone()
     };
-    let to_summary = |id: &String| {
-        let found = nodes.iter().find(|node| node.summary.id == *id);
-        found.map_or_else(
-            || TaskSummary {
-                id: id.clone(),
-                title: id.clone(),
-                ..TaskSummary::default()
-            },
-            |node| without_description(&node.summary),
-        )
+    let to_summary = |id: &String| match nodes.iter().find(|node| node.summary.id == *id) {
+        Some(node) => without_description(node),
+        None => TaskSummary {
+            id: id.clone(),
+            title: id.clone(),
+            ..TaskSummary::default()
+        },
     };
-    let dependents = nodes
-        .iter()
-        .filter(|node| node.dependencies.iter().any(|dependency| dependency == id));
+    let depends_on_task =
+        |node: &&TaskNode| node.dependencies.iter().any(|dependency| dependency == id);
     TaskContext {
         title: node.summary.title.clone(),
         description: node.summary.description.clone().unwrap_or_default(),
         dependencies: node.dependencies.iter().map(to_summary).collect(),
-        dependents: dependents
-            .map(|node| without_description(&node.summary))
+        dependents: nodes
+            .iter()
+            .filter(depends_on_task)
+            .map(without_description)
             .collect(),
     }
 }
@@ -133,13 +127,12 @@ fn build_task_context(id: &str, nodes: &[TaskNode]) -> TaskContext {
 /// Returns the `.dagent` directory of the feature, or that of the project if the session has a task and no feature.
 /// `None` if the directory does not exist.
 fn find_dagent_dir(inputs: &ContextInputs) -> Option<PathBuf> {
-    let local_dirs = [inputs.cwd.join(".dagent"), inputs.root.join(".dagent")];
-    let local_dirs = local_dirs.into_iter();
+    let mut local_dirs = [&inputs.cwd, &inputs.root]
+        .map(|dir| dir.join(".dagent"))
+        .into_iter();
     let Some(feature) = inputs.scope.feature() else {
-        let mut local_dirs = local_dirs;
-        return local_dirs
-            .find(|dir| dir.is_dir())
-            .filter(|_| inputs.scope.task().is_some());
+        inputs.scope.task()?;
+        return local_dirs.find(|dir| dir.is_dir());
     };
     let name = feature.as_str();
     // The name becomes part of a path only if it cannot lead out of the directory.
@@ -157,10 +150,7 @@ fn find_dagent_dir(inputs: &ContextInputs) -> Option<PathBuf> {
     let pools = list_sorted_names(&worktrees).into_iter();
     candidates.extend(pools.map(|pool| worktrees.join(pool).join(".dagent/features").join(name)));
     let existing = candidates.into_iter().find(|dir| dir.is_dir());
-    existing.or_else(|| {
-        let mut local_dirs = local_dirs;
-        local_dirs.find(|dir| is_feature_dir(dir, name))
-    })
+    existing.or_else(|| local_dirs.find(|dir| is_feature_dir(dir, name)))
 }
 
 /// Returns `true` if the `.dagent` directory of a worktree belongs to a feature.
@@ -215,17 +205,11 @@ fn read_tasks(dagent_dir: &Path, notes: &mut Vec<String>) -> Vec<TaskNode> {
     }
     for connection in dag["connections"].as_array().into_iter().flatten() {
         let (from, to) = (text_field(connection, "from"), text_field(connection, "to"));
-        let (Some(from), Some(to)) = (from, to) else {
-            continue;
-        };
-        if from == to {
-            continue;
-        }
-        let dependent = tasks.iter_mut().find(|node| node.summary.id == to);
-        if let Some(dependent) = dependent
-            && !dependent.dependencies.contains(&from)
+        if let (Some(from), Some(to)) = (from, to)
+            && from != to
+            && let Some(dependent) = tasks.iter_mut().find(|node| node.summary.id == to)
         {
-            dependent.dependencies.push(from);
+            dependent.add_dependency(from);
         }
     }
     tasks
@@ -241,9 +225,13 @@ impl TaskNode {
         summary.status = new.status.or(summary.status.take());
         summary.description = summary.description.take().or(new.description);
         for id in other.dependencies {
-            if !self.dependencies.contains(&id) {
-                self.dependencies.push(id);
-            }
+            self.add_dependency(id);
+        }
+    }
+
+    fn add_dependency(&mut self, id: String) {
+        if !self.dependencies.contains(&id) {
+            self.dependencies.push(id);
         }
     }
 }
@@ -251,9 +239,8 @@ impl TaskNode {
 /// Parses a task; fields of an unexpected type are omitted.
 fn parse_task(id: String, value: &Value) -> TaskNode {
     let title = text_field(value, "title").or_else(|| text_field(value, "name"));
-    let description = ["description", "spec"];
-    let description = description.iter().find_map(|name| text_field(value, name));
-    let status = ["currentState", "status"];
+    let description = text_field(value, "description").or_else(|| text_field(value, "spec"));
+    let status = text_field(value, "currentState").or_else(|| text_field(value, "status"));
     let dependencies = value["dependencies"].as_array().into_iter().flatten();
     TaskNode {
         dependencies: dependencies
@@ -263,15 +250,11 @@ fn parse_task(id: String, value: &Value) -> TaskNode {
             .collect(),
         summary: TaskSummary {
             title: title.unwrap_or_else(|| id.clone()),
-            status: status.iter().find_map(|name| text_field(value, name)),
+            status,
             description: description.map(|text| excerpt(&text, MAX_DESCRIPTION_BYTES).to_owned()),
             id,
         },
     }
-}
-
-fn shorten_description(text: Option<&str>) -> Option<String> {
-    text.map(|text| excerpt(text, MAX_SUMMARY_DESCRIPTION_BYTES).to_owned())
 }
 
 fn text_field(value: &Value, name: &str) -> Option<String> {

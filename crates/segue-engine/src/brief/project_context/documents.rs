@@ -88,10 +88,8 @@ fn read_beginning(path: &Path, max_bytes: usize) -> Result<Option<(String, u64)>
 /// working directory.
 pub(super) fn list_document_paths(inputs: &ContextInputs) -> Vec<(String, PathBuf)> {
     let mut paths: Vec<(String, PathBuf)> = Vec::new();
-    let mut directories = vec![inputs.root.as_path()];
-    if inputs.cwd != inputs.root {
-        directories.push(&inputs.cwd);
-    }
+    let mut directories = vec![&inputs.root, &inputs.cwd];
+    directories.dedup();
     for directory in directories {
         let relative_dir = directory.strip_prefix(&inputs.root).unwrap_or(directory);
         for name in DOCUMENT_FILE_NAMES {
