@@ -6,6 +6,11 @@ pub(crate) mod summariser;
 
 use std::sync::Arc;
 
+use segue_core::checkpoint::{Checkpoint, CheckpointVersion};
+use segue_core::id::TurnId;
+use segue_core::session::Session;
+use segue_store::StoreError;
+
 use crate::brief::BriefPlanner;
 use crate::context::EngineContext;
 use crate::reconcile::Reconciler;
@@ -29,5 +34,17 @@ impl Compactor {
             briefs: briefs.clone(),
             reconciler: reconciler.clone(),
         }
+    }
+
+    /// Returns the head of a session with the active version and its content. `None` if no version is active.
+    async fn active_checkpoint(
+        &self,
+        session: &Session,
+    ) -> Result<Option<(TurnId, CheckpointVersion, Checkpoint)>, StoreError> {
+        let Some(head) = session.head else {
+            return Ok(None);
+        };
+        let active = self.context.store.checkpoint_at(&session.id, head).await?;
+        Ok(active.map(|(version, checkpoint)| (head, version, checkpoint)))
     }
 }

@@ -133,7 +133,7 @@ pub use brief::project_context::{ContextRebuild, GatheredContext};
 pub use checkpoint::Compactor;
 pub use checkpoint::compaction::CompactionOutcome;
 pub use checkpoint::edit::{
-    BudgetUsage, CheckpointChange, CheckpointError, CheckpointView, VersionStatus,
+    BudgetUsage, CheckpointChange, CheckpointEdit, CheckpointError, CheckpointView, VersionStatus,
 };
 pub use checkpoint::summariser::{Summariser, SummaryOutcome, SummaryProposal};
 pub use engine::{Engine, EngineBuilder, EngineSettings, McpTools, SegueServerFactory};

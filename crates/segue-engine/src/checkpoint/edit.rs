@@ -125,11 +125,25 @@ pub enum CheckpointError {
     },
 }
 
-/// A change that the user requests.
-enum CheckpointEdit {
-    Pin { item: u32, pinned: bool },
+/// A change of the active version that the user requests.
+#[derive(Debug, Clone)]
+pub enum CheckpointEdit {
+    /// Pin or unpin an item. Compaction never drops a pinned item.
+    Pin {
+        /// Number of the item.
+        item: u32,
+        /// Whether the item is pinned after the change.
+        pinned: bool,
+    },
+    /// Make the version with this number active. The next brief contains in full the turns after those that it covers.
     Restore(u32),
-    Rewrite { base: u32, checkpoint: Checkpoint },
+    /// Replace the content by what the user wrote. Fails if another version than `base` is active now.
+    Rewrite {
+        /// Number of the version that the user started from.
+        base: u32,
+        /// Content that the user wrote.
+        checkpoint: Checkpoint,
+    },
 }
 
 impl Compactor {
@@ -139,7 +153,8 @@ impl Compactor {
         session: &Session,
     ) -> Result<Vec<(CheckpointVersion, VersionStatus)>, CompactionError> {
         let all = self.context.store.checkpoints(&session.id).await?;
-        let path = self.turns_on_path(session).await?;
+        let turns = self.context.store.turns(&session.id).await?;
+        let path = turns.into_iter().map(|turn| turn.id).collect();
         let active = versions_on_path(&all, &path)
             .last()
             .map(|version| version.n);
@@ -148,13 +163,8 @@ impl Compactor {
             _ if path.contains(&version.turn) => VersionStatus::Superseded,
             _ => VersionStatus::OffPath,
         };
-        Ok(all
-            .into_iter()
-            .map(|version| {
-                let status = status_of(&version);
-                (version, status)
-            })
-            .collect())
+        let statuses: Vec<VersionStatus> = all.iter().map(status_of).collect();
+        Ok(all.into_iter().zip(statuses).collect())
     }
 
     /// Returns version `n` of a session, or the active version if `n` is `None`.
@@ -169,36 +179,38 @@ impl Compactor {
             None => *status == VersionStatus::Active,
         });
         let Some((version, status)) = requested else {
-            return Err(match n {
-                None if !versions.is_empty() => CheckpointError::NoneOnPath(session.id.clone()),
-                _ => missing_checkpoint_error(session, n),
-            }
-            .into());
+            let session = session.id.clone();
+            let error = match n {
+                Some(n) => CheckpointError::Unknown { session, n },
+                None if versions.is_empty() => CheckpointError::NoCheckpoint(session),
+                None => CheckpointError::NoneOnPath(session),
+            };
+            return Err(error.into());
         };
-        let stored = self
-            .context
-            .store
-            .checkpoint(&session.id, version.n)
-            .await?;
-        let (version, checkpoint) =
-            stored.ok_or_else(|| missing_checkpoint_error(session, Some(version.n)))?;
-        let path = self.turns_on_path(session).await?;
-        let all: Vec<CheckpointVersion> = versions
-            .iter()
-            .map(|(version, _)| version.clone())
-            .collect();
+        let (id, n) = (&session.id, version.n);
+        let stored = self.context.store.checkpoint(id, n).await?;
+        let (version, checkpoint) = stored.ok_or_else(|| CheckpointError::Unknown {
+            session: id.clone(),
+            n,
+        })?;
+        let status = *status;
+        let on_path = versions
+            .into_iter()
+            .filter(|(_, status)| *status != VersionStatus::OffPath);
+        let on_path = in_turn_order(on_path.map(|(version, _)| version));
         Ok(CheckpointView {
             version,
             checkpoint,
-            status: *status,
+            status,
             budget_usage: self.budget_usage(session).await?,
-            total_saved: total_saved_tokens(&versions_on_path(&all, &path)),
+            total_saved: total_saved_tokens(&on_path),
         })
     }
 
     /// Computes the budget usage of a session.
     pub async fn budget_usage(&self, session: &Session) -> Result<BudgetUsage, CompactionError> {
-        let budget = self.briefs.provider_budget(&session.provider).await?;
+        let briefs = &self.briefs;
+        let budget = briefs.provider_budget(&session.provider).await?;
         let legs = self.context.store.legs(&session.id).await?;
         let turns = self.context.store.turns(&session.id).await?;
         let resumable_leg = legs.last().filter(|leg| can_resume_leg(leg, &turns));
@@ -208,76 +220,34 @@ impl Compactor {
         };
         let size = match (counted_tokens, session.head) {
             (Some(size), _) => size,
-            (None, Some(head)) => self.briefs.estimate_native_tokens(session, head).await?,
+            (None, Some(head)) => briefs.estimate_native_tokens(session, head).await?,
             (None, None) => 0,
         };
-        let applies = self
-            .context
-            .settings
-            .policy
-            .compaction
-            .should_compact(session);
-        let is_due = match session.head.filter(|_| applies) {
-            Some(head) => {
-                self.briefs
-                    .should_compact(session, head, (size, budget))
-                    .await?
+        let policy = &self.context.settings.policy.compaction;
+        let is_compaction_due = match session.head {
+            Some(head) if policy.should_compact(session) => {
+                let due = briefs.should_compact(session, head, (size, budget));
+                due.await?
             }
-            None => false,
+            Some(_) | None => false,
         };
         Ok(BudgetUsage {
             used_tokens: size,
             is_resumable: resumable_leg.is_some(),
             budget,
-            is_compaction_due: is_due,
+            is_compaction_due,
         })
     }
 
     /// Returns the tokens of the brief for a new native session; `None` if no brief can be composed.
     async fn estimate_next_brief_tokens(&self, session: &Session) -> Option<u64> {
         let conversation = Conversation::Session(Box::new(session.clone()), SessionStatus::Idle);
-        let preview = self
-            .briefs
-            .preview_brief(&conversation, None, "")
-            .await
-            .ok()?;
-        Some(preview.plan.brief.total_tokens())
+        let preview = self.briefs.preview_brief(&conversation, None, "").await;
+        Some(preview.ok()?.plan.brief.total_tokens())
     }
 
-    /// Pins or unpins an item of the active version. Compaction never drops a pinned item.
-    pub async fn pin_checkpoint_item(
-        &self,
-        session: &Session,
-        item: u32,
-        pinned: bool,
-    ) -> Result<CheckpointChange, CompactionError> {
-        self.change_checkpoint(session, CheckpointEdit::Pin { item, pinned })
-            .await
-    }
-
-    /// Makes an earlier version active. The next brief contains in full the turns after those that it covers.
-    pub async fn restore_checkpoint(
-        &self,
-        session: &Session,
-        n: u32,
-    ) -> Result<CheckpointChange, CompactionError> {
-        self.change_checkpoint(session, CheckpointEdit::Restore(n))
-            .await
-    }
-
-    /// Replaces the active version by a checkpoint that the user wrote. `base` is the number of the version that the
-    /// user started from; fails if another version is active now.
-    pub async fn write_checkpoint(
-        &self,
-        session: &Session,
-        base: u32,
-        checkpoint: Checkpoint,
-    ) -> Result<CheckpointChange, CompactionError> {
-        let edit = CheckpointEdit::Rewrite { base, checkpoint };
-        self.change_checkpoint(session, edit).await
-    }
-
-    async fn change_checkpoint(
+    /// Applies a change by the user. Returns the version that is active after it.
+    pub async fn change_checkpoint(
         &self,
         session: &Session,
         edit: CheckpointEdit,
@@ -310,17 +280,12 @@ impl Compactor {
         session: Session,
         edit: CheckpointEdit,
     ) -> Result<bool, CompactionError> {
-        let stored = match session.head {
-            Some(head) => self.context.store.checkpoint_at(&session.id, head).await?,
-            None => None,
+        let stored = self.active_checkpoint(&session).await?;
+        let Some((_, active_version, active_content)) = stored else {
+            let error = self.no_active_checkpoint_error(session, &edit).await?;
+            return Err(error.into());
         };
-        let Some((active_version, active_content)) = stored else {
-            return Err(self
-                .no_active_checkpoint_error(session, &edit)
-                .await?
-                .into());
-        };
-        let at = self.context.now();
+        let active = active_version.n;
         let mut new = NewCheckpoint {
             turn: active_version.turn,
             covers: active_version.covers,
@@ -330,15 +295,14 @@ impl Compactor {
             author: ItemAuthor::User,
             reason: CheckpointReason::Pinned,
             last_read_turn: 0,
-            at,
+            at: self.context.now(),
         };
         match edit {
             CheckpointEdit::Pin { item, pinned } => {
-                let n = active_version.n;
                 let checkpoint = active_content.with_item_pinned(item, pinned);
                 new.checkpoint = checkpoint.ok_or_else(|| CheckpointError::NoItem {
                     session: session.id.clone(),
-                    n,
+                    n: active,
                     item,
                 })?;
             }
@@ -348,29 +312,35 @@ impl Compactor {
                     let session = session.id;
                     return Err(CheckpointError::OffPath { session, n }.into());
                 }
-                new.checkpoint = restored.checkpoint;
-                (new.covers, new.tokens) = (restored.version.covers, restored.version.tokens);
-                (new.replaced, new.reason) =
-                    (restored.version.replaced, CheckpointReason::Restored);
+                new = NewCheckpoint {
+                    covers: restored.version.covers,
+                    checkpoint: restored.checkpoint,
+                    tokens: restored.version.tokens,
+                    replaced: restored.version.replaced,
+                    reason: CheckpointReason::Restored,
+                    ..new
+                };
             }
             CheckpointEdit::Rewrite { base, checkpoint } => {
-                if base != active_version.n {
-                    let active = active_version.n;
+                if base != active {
                     return Err(CheckpointError::Outdated { base, active }.into());
                 }
-                let max_tokens = self
-                    .briefs
-                    .checkpoint_budget(&session, &session.provider)
-                    .await?;
-                let last_item = self.briefs.last_item_id(&session.id).await?;
+                let briefs = &self.briefs;
+                let budget = briefs.checkpoint_budget(&session, &session.provider);
+                let max_tokens = budget.await?;
+                let last_item = briefs.last_item_id(&session.id).await?;
                 let checkpoint = assign_item_ids(&active_content, checkpoint, last_item);
                 let tokens = count_tokens(render_checkpoint(&checkpoint)).await;
                 // A version that exceeds the maximum already may shrink in several changes.
                 if tokens > max_tokens && tokens > active_version.tokens {
                     return Err(CheckpointError::TooLarge { tokens, max_tokens }.into());
                 }
-                (new.checkpoint, new.tokens, new.reason) =
-                    (checkpoint, tokens, CheckpointReason::Edited);
+                new = NewCheckpoint {
+                    checkpoint,
+                    tokens,
+                    reason: CheckpointReason::Edited,
+                    ..new
+                };
             }
         }
         if new.checkpoint == active_content && new.covers == active_version.covers {
@@ -391,21 +361,12 @@ impl Compactor {
             CheckpointEdit::Restore(n) => Some(*n),
             CheckpointEdit::Pin { .. } | CheckpointEdit::Rewrite { .. } => None,
         };
-        let view = self.checkpoint(&session, n).await?;
+        self.checkpoint(&session, n).await?;
         let session = session.id;
         Ok(match n {
-            Some(_) => CheckpointError::OffPath {
-                session,
-                n: view.version.n,
-            },
+            Some(n) => CheckpointError::OffPath { session, n },
             None => CheckpointError::NoCheckpoint(session),
         })
-    }
-
-    /// Returns the turns that lead to the head.
-    async fn turns_on_path(&self, session: &Session) -> Result<HashSet<TurnId>, CompactionError> {
-        let turns = self.context.store.turns(&session.id).await?;
-        Ok(turns.into_iter().map(|turn| turn.id).collect())
     }
 }
 
@@ -414,16 +375,12 @@ pub(crate) fn versions_on_path(
     all: &[CheckpointVersion],
     path: &HashSet<TurnId>,
 ) -> Vec<CheckpointVersion> {
-    let mut on_path: Vec<CheckpointVersion> = all.to_vec();
-    on_path.retain(|version| path.contains(&version.turn));
-    on_path.sort_by_key(|version| (version.turn.0, version.n));
-    on_path
+    let is_on_path = |version: &&CheckpointVersion| path.contains(&version.turn);
+    in_turn_order(all.iter().filter(is_on_path).cloned())
 }
 
-fn missing_checkpoint_error(session: &Session, n: Option<u32>) -> CheckpointError {
-    let session = session.id.clone();
-    match n {
-        Some(n) => CheckpointError::Unknown { session, n },
-        None => CheckpointError::NoCheckpoint(session),
-    }
+fn in_turn_order(versions: impl Iterator<Item = CheckpointVersion>) -> Vec<CheckpointVersion> {
+    let mut ordered: Vec<CheckpointVersion> = versions.collect();
+    ordered.sort_by_key(|version| (version.turn.0, version.n));
+    ordered
 }

@@ -13,8 +13,8 @@ use jiff::Timestamp;
 use segue_agents::Agent;
 use segue_core::checkpoint::{
     Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, Summary,
-    SummaryError, TranscriptChunk, assign_item_ids, parse_summary, render_checkpoint,
-    split_transcript, summary_prompt,
+    TranscriptChunk, assign_item_ids, parse_summary, render_checkpoint, split_transcript,
+    summary_prompt,
 };
 use segue_core::id::{ProviderId, SessionId, TurnId};
 use segue_core::session::{Decision, GuardAction, Session, UnusedSummary};
@@ -69,14 +69,6 @@ pub struct SummaryOutcome {
     pub decisions: Vec<Decision>,
 }
 
-impl SummaryProposal {
-    /// Returns the number of the version that the summariser received.
-    #[must_use]
-    pub fn base_version(&self) -> u32 {
-        self.base.n
-    }
-}
-
 impl Compactor {
     /// Returns the active version if it covers turns that no summariser has read. `None` if it does not.
     pub async fn unread_version(
@@ -105,11 +97,8 @@ impl Compactor {
         };
         let provider = summariser.agent.provider().clone();
         let budget = self.briefs.provider_budget(&provider).await?;
-        let mut unread_turns = self
-            .context
-            .store
-            .turns_after(base.turn, last_read_turn)
-            .await?;
+        let later_turns = self.context.store.turns_after(base.turn, last_read_turn);
+        let mut unread_turns = later_turns.await?;
         unread_turns.retain(|turn| turn.number <= base.covers);
         let turns = self.briefs.load_brief_turns(unread_turns).await;
         let chunk_tokens = MAX_SUMMARY_CHUNK_TOKENS.min(budget / 2);
@@ -156,12 +145,7 @@ impl Compactor {
         &self,
         session: &Session,
     ) -> Result<Option<(CheckpointVersion, Checkpoint, u32)>, CompactionError> {
-        let Some(head) = session.head else {
-            return Ok(None);
-        };
-        let Some((base, base_checkpoint)) =
-            self.context.store.checkpoint_at(&session.id, head).await?
-        else {
+        let Some((head, base, base_checkpoint)) = self.active_checkpoint(session).await? else {
             return Ok(None);
         };
         let last_read_turn = self.last_summarised_turn(&session.id, head).await?;
@@ -174,20 +158,14 @@ impl Compactor {
         id: &SessionId,
         head: TurnId,
     ) -> Result<u32, CompactionError> {
-        let versions = self.context.store.checkpoints(id).await?;
-        let mut versions = versions
-            .into_iter()
-            .filter(|version| version.author == ItemAuthor::Summariser)
-            .peekable();
-        if versions.peek().is_none() {
+        let mut versions = self.context.store.checkpoints(id).await?;
+        versions.retain(|version| version.author == ItemAuthor::Summariser);
+        if versions.is_empty() {
             return Ok(0);
         }
         let chain = self.context.store.turns_up_to(head).await?;
-        let is_on_path =
-            |version: &CheckpointVersion| chain.iter().any(|turn| turn.id == version.turn);
-        let read_turns = versions
-            .filter(is_on_path)
-            .map(|version| version.last_read_turn);
+        versions.retain(|version| chain.iter().any(|turn| turn.id == version.turn));
+        let read_turns = versions.iter().map(|version| version.last_read_turn);
         Ok(read_turns.max().unwrap_or(0))
     }
 
@@ -197,11 +175,10 @@ impl Compactor {
         provider: &ProviderId,
     ) -> Result<Option<Timestamp>, CompactionError> {
         let now = self.context.now();
-        let cooldowns = self.context.store.cooldowns().await?;
-        let mut active_cooldowns = cooldowns
-            .into_iter()
-            .filter(|cooldown| cooldown.provider == *provider && cooldown.until > now);
-        Ok(active_cooldowns.next().map(|cooldown| cooldown.until))
+        let mut cooldowns = self.context.store.cooldowns().await?.into_iter();
+        let active =
+            cooldowns.find(|cooldown| cooldown.provider == *provider && cooldown.until > now);
+        Ok(active.map(|cooldown| cooldown.until))
     }
 
     /// Sends the record in chunks. If a chunk gets no usable answer, the answers to the chunks before it are used.
@@ -212,28 +189,21 @@ impl Compactor {
         chunks: &[TranscriptChunk],
         proposal: &mut SummaryProposal,
     ) -> Result<(), CompactionError> {
-        let max_tokens = self
-            .briefs
-            .checkpoint_budget(session, &session.provider)
-            .await?;
+        let budget = self.briefs.checkpoint_budget(session, &session.provider);
+        let max_tokens = budget.await?;
         let (base_checkpoint, covers) = (proposal.base_checkpoint.clone(), proposal.base.covers);
         let mut checkpoint = base_checkpoint.clone();
         let mut merged = Summary::default();
         for chunk in chunks {
             let prompt = summary_prompt(&checkpoint, &chunk.text);
             let max_summary_tokens = chunk.tokens.min(max_tokens / 4);
-            let check = |answer: &str| -> Result<Summary, SummaryError> {
-                parse_summary(
-                    answer,
-                    &checkpoint,
-                    &prompt,
-                    max_summary_tokens,
-                    &segue_tokens::count,
-                )
+            let count = &segue_tokens::count;
+            let check = |answer: &str| {
+                parse_summary(answer, &checkpoint, &prompt, max_summary_tokens, count)
             };
             let cwd = session.project.cwd.as_str();
             let (result, guard_actions) =
-                request::request_summary(summariser, cwd, &prompt, check).await;
+                request::request_summary(summariser, cwd, &prompt, &check).await;
             proposal.guard_actions.extend(guard_actions);
             match result {
                 Ok(chunk_summary) => {
@@ -263,56 +233,68 @@ impl Compactor {
         proposal: SummaryProposal,
     ) -> Result<SummaryOutcome, CompactionError> {
         let session = self.context.require_session(&proposal.session).await?;
-        let (created, decision) = match &proposal.summary {
+        let applied = match &proposal.summary {
             Ok(summary) => {
-                self.apply_summary(guard, &session, &proposal, summary)
-                    .await?
+                let applying = self.apply_summary(guard, &session, &proposal, summary);
+                applying.await?.map(|created| (created, summary))
             }
-            Err(reason) => (None, unused_decision(&proposal, reason.clone())),
+            Err(reason) => Err(reason.clone()),
         };
+        let (provider, base) = (proposal.provider.clone(), proposal.base.n);
+        let decision = match &applied {
+            Ok(((version, _), summary)) => Decision::SummaryApplied {
+                provider,
+                base,
+                checkpoint: version.n,
+                statements: summary.statements.len() as u64,
+                settled: summary.settled_ids.len() as u64,
+                tokens: version.tokens,
+                is_beginning_omitted: proposal.omitted_chunks > 0,
+            },
+            Err(reason) => Decision::SummaryUnused {
+                provider,
+                base,
+                reason: reason.clone(),
+            },
+        };
+        let created = applied.ok().map(|(created, _)| created);
         let mut decisions: Vec<Decision> = guard_decisions(proposal.guard_actions).collect();
         decisions.push(decision);
         self.context.log_decisions(&guard.lease, &decisions).await?;
         Ok(SummaryOutcome { created, decisions })
     }
 
-    /// Saves a new version that adds the summary to the active checkpoint. Returns the version, if it differs, and the
-    /// decision that reports the result.
+    /// Saves a new version that adds the summary to the active checkpoint. Returns the version, or the reason why the
+    /// summary changes nothing.
     async fn apply_summary(
         &self,
         guard: &LeaseGuard,
         session: &Session,
         proposal: &SummaryProposal,
         summary: &Summary,
-    ) -> Result<(Option<(CheckpointVersion, Checkpoint)>, Decision), CompactionError> {
-        let off_path = || unused_decision(proposal, UnusedSummary::OffPath);
-        let Some(head) = session.head else {
-            return Ok((None, off_path()));
+    ) -> Result<Result<(CheckpointVersion, Checkpoint), UnusedSummary>, CompactionError> {
+        let Some((head, active_version, before)) = self.active_checkpoint(session).await? else {
+            return Ok(Err(UnusedSummary::OffPath));
         };
         let chain = self.context.store.turns_up_to(head).await?;
-        let is_on_path = chain.iter().any(|turn| turn.id == proposal.base.turn);
-        let active = self.context.store.checkpoint_at(&session.id, head).await?;
-        let Some((active_version, before)) = active.filter(|_| is_on_path) else {
-            return Ok((None, off_path()));
-        };
-        let max_tokens = self
-            .briefs
-            .checkpoint_budget(session, &session.provider)
-            .await?;
+        if !chain.iter().any(|turn| turn.id == proposal.base.turn) {
+            return Ok(Err(UnusedSummary::OffPath));
+        }
+        let budget = self.briefs.checkpoint_budget(session, &session.provider);
+        let max_tokens = budget.await?;
         let last_item_id = self.briefs.last_item_id(&session.id).await?;
-        let (summary_copy, base) = (summary.clone(), proposal.base_checkpoint.clone());
+        let (summary, base) = (summary.clone(), proposal.base_checkpoint.clone());
         let covers = proposal.base.covers;
         let (before, after, tokens) = run_blocking(move || {
             let count = &segue_tokens::count;
-            let after = summary_copy.apply(&base, &before, covers, max_tokens, count);
+            let after = summary.apply(&base, &before, covers, max_tokens, count);
             let after = assign_item_ids(&before, after, last_item_id);
             let tokens = count(&render_checkpoint(&after));
             (before, after, tokens)
         })
         .await;
         if CheckpointDelta::between(&before, &after).is_empty() {
-            let unused = unused_decision(proposal, UnusedSummary::NothingNew);
-            return Ok((None, unused));
+            return Ok(Err(UnusedSummary::NothingNew));
         }
         let new = NewCheckpoint {
             turn: active_version.turn,
@@ -327,34 +309,6 @@ impl Compactor {
             at: self.context.now(),
         };
         let version = self.context.store.add_checkpoint(&guard.lease, new).await?;
-        let decision = applied_decision(proposal, summary, &version);
-        Ok((Some((version, after)), decision))
-    }
-}
-
-/// Returns the decision that reports a new version.
-fn applied_decision(
-    proposal: &SummaryProposal,
-    summary: &Summary,
-    version: &CheckpointVersion,
-) -> Decision {
-    let count = |items| u64::try_from(items).unwrap_or(u64::MAX);
-    Decision::SummaryApplied {
-        provider: proposal.provider.clone(),
-        base: proposal.base.n,
-        checkpoint: version.n,
-        statements: count(summary.statements.len()),
-        settled: count(summary.settled_ids.len()),
-        tokens: version.tokens,
-        is_beginning_omitted: proposal.omitted_chunks > 0,
-    }
-}
-
-/// Returns the decision that reports an answer which was not used.
-fn unused_decision(proposal: &SummaryProposal, reason: UnusedSummary) -> Decision {
-    Decision::SummaryUnused {
-        provider: proposal.provider.clone(),
-        base: proposal.base.n,
-        reason,
+        Ok(Ok((version, after)))
     }
 }

@@ -4,7 +4,9 @@ use segue_core::checkpoint::{
     CheckpointReason, ItemAuthor, ItemKind, parse_edit_form, render_edit_form,
 };
 use segue_core::session::{OpenMode, Session};
-use segue_engine::{CheckpointError, CompactionError, Target, TurnReport, VersionStatus};
+use segue_engine::{
+    CheckpointEdit, CheckpointError, CompactionError, Target, TurnReport, VersionStatus,
+};
 use segue_store::Store;
 
 use crate::scripted::{EngineHarness, session_target};
@@ -191,7 +193,7 @@ async fn a_fork_has_the_version_that_was_active_at_its_turn() {
     harness
         .engine
         .compactor()
-        .pin_checkpoint_item(&fork, item, true)
+        .change_checkpoint(&fork, CheckpointEdit::Pin { item, pinned: true })
         .await
         .unwrap();
     assert_eq!(active_version(&harness, &fork).await, Some((3, 4)));
@@ -219,7 +221,13 @@ async fn a_pinned_item_survives_every_compaction() {
     let change = harness
         .engine
         .compactor()
-        .pin_checkpoint_item(&session, rule.id, true)
+        .change_checkpoint(
+            &session,
+            CheckpointEdit::Pin {
+                item: rule.id,
+                pinned: true,
+            },
+        )
         .await
         .unwrap();
     assert!(change.is_new);
@@ -227,7 +235,13 @@ async fn a_pinned_item_survives_every_compaction() {
     let repeated = harness
         .engine
         .compactor()
-        .pin_checkpoint_item(&session, rule.id, true)
+        .change_checkpoint(
+            &session,
+            CheckpointEdit::Pin {
+                item: rule.id,
+                pinned: true,
+            },
+        )
         .await
         .unwrap();
     assert_eq!((repeated.is_new, repeated.view.version.n), (false, 2));
@@ -259,7 +273,13 @@ async fn a_pinned_item_survives_every_compaction() {
     let missing = harness
         .engine
         .compactor()
-        .pin_checkpoint_item(&session, 9_999, true)
+        .change_checkpoint(
+            &session,
+            CheckpointEdit::Pin {
+                item: 9_999,
+                pinned: true,
+            },
+        )
         .await
         .unwrap_err();
     assert!(
@@ -286,7 +306,7 @@ async fn a_restored_version_is_active_and_later_turns_are_briefed_in_full() {
     let change = harness
         .engine
         .compactor()
-        .restore_checkpoint(&session, 1)
+        .change_checkpoint(&session, CheckpointEdit::Restore(1))
         .await
         .unwrap();
     let view = change.view;
@@ -333,7 +353,7 @@ async fn a_restored_version_is_active_and_later_turns_are_briefed_in_full() {
     let error = harness
         .engine
         .compactor()
-        .restore_checkpoint(&session, 9)
+        .change_checkpoint(&session, CheckpointEdit::Restore(9))
         .await
         .unwrap_err();
     assert!(
@@ -358,7 +378,7 @@ async fn a_version_of_other_turns_cannot_be_restored() {
     let error = harness
         .engine
         .compactor()
-        .restore_checkpoint(&session, 2)
+        .change_checkpoint(&session, CheckpointEdit::Restore(2))
         .await
         .unwrap_err();
     assert!(
@@ -375,7 +395,7 @@ async fn a_version_of_other_turns_cannot_be_restored() {
     let error = harness
         .engine
         .compactor()
-        .restore_checkpoint(&session, 1)
+        .change_checkpoint(&session, CheckpointEdit::Restore(1))
         .await
         .unwrap_err();
     assert!(
@@ -385,7 +405,13 @@ async fn a_version_of_other_turns_cannot_be_restored() {
     let error = harness
         .engine
         .compactor()
-        .pin_checkpoint_item(&session, 1, true)
+        .change_checkpoint(
+            &session,
+            CheckpointEdit::Pin {
+                item: 1,
+                pinned: true,
+            },
+        )
         .await
         .unwrap_err();
     assert!(
@@ -416,7 +442,13 @@ async fn an_edited_checkpoint_is_accepted_unless_outdated_or_too_long() {
         harness
             .engine
             .compactor()
-            .write_checkpoint(&session, base_version, checkpoint)
+            .change_checkpoint(
+                &session,
+                CheckpointEdit::Rewrite {
+                    base: base_version,
+                    checkpoint,
+                },
+            )
             .await
     };
     let change = write(1, edited.clone()).await.unwrap();
@@ -468,11 +500,13 @@ async fn item_ids_are_never_reused() {
     let mut shortened = view.checkpoint.clone();
     shortened.items.retain(|item| item.id != last_id);
     let write = async |base_version, checkpoint| {
-        let change =
-            harness
-                .engine
-                .compactor()
-                .write_checkpoint(&session, base_version, checkpoint);
+        let change = harness.engine.compactor().change_checkpoint(
+            &session,
+            CheckpointEdit::Rewrite {
+                base: base_version,
+                checkpoint,
+            },
+        );
         change.await.unwrap().view
     };
     let view = write(view.version.n, shortened).await;

@@ -7,7 +7,8 @@ use segue_core::policy::{AutoCompaction, Policy};
 use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{
-    AccessError, ChatRequest, EngineError, MessageAuthor, Target, TurnEvent, TurnReport,
+    AccessError, ChatRequest, CheckpointEdit, EngineError, MessageAuthor, Target, TurnEvent,
+    TurnReport,
 };
 use segue_store::{NewCheckpoint, Store, StoreError};
 
@@ -445,7 +446,13 @@ async fn a_pinned_item_is_briefed_even_with_a_small_budget() {
     harness
         .engine
         .compactor()
-        .pin_checkpoint_item(&session, rule.id, true)
+        .change_checkpoint(
+            &session,
+            CheckpointEdit::Pin {
+                item: rule.id,
+                pinned: true,
+            },
+        )
         .await
         .unwrap();
     harness.engine = harness.second_engine_builder().with_budget(5_000).build();

@@ -19,17 +19,17 @@ const MAX_SUMMARY_RETRIES: usize = 2;
 /// Maximum size of an answer in bytes. A longer answer is not a summary.
 const MAX_ANSWER_BYTES: usize = 256 * 1024;
 
+/// Parses an answer. The error is the reason why it is unusable.
+type AnswerCheck<'a> = dyn Fn(&str) -> Result<Summary, SummaryError> + Send + Sync + 'a;
+
 /// Sends a prompt until an answer passes the check. Returns the summary, or the reason why no answer passed, and the
 /// actions that protected native sessions.
-pub(super) async fn request_summary<F>(
+pub(super) async fn request_summary(
     summariser: &Summariser,
     cwd: &str,
     prompt: &str,
-    check: F,
-) -> (Result<Summary, UnusedSummary>, Vec<GuardAction>)
-where
-    F: Fn(&str) -> Result<Summary, SummaryError> + Send + Sync,
-{
+    check: &AnswerCheck<'_>,
+) -> (Result<Summary, UnusedSummary>, Vec<GuardAction>) {
     let request = OpenRequest {
         cwd: PathBuf::from(cwd),
         native_id: None,
@@ -54,10 +54,9 @@ where
         Err(_) => return (Err(timeout_reason(summariser.timeout)), Vec::new()),
     };
     let exchange = prompt_until_valid(connection.as_mut(), prompt, check);
-    let result = match timeout(summariser.timeout, exchange).await {
-        Ok(summary) => summary,
-        Err(_) => Err(timeout_reason(summariser.timeout)),
-    };
+    let result = timeout(summariser.timeout, exchange)
+        .await
+        .unwrap_or_else(|_| Err(timeout_reason(summariser.timeout)));
     guard_actions.extend(connection.close().await);
     (result, guard_actions)
 }
@@ -86,14 +85,11 @@ fn agent_failure(error: &AgentError) -> UnusedSummary {
     }
 }
 
-async fn prompt_until_valid<F>(
+async fn prompt_until_valid(
     connection: &mut dyn AgentConnection,
     first_prompt: &str,
-    check: F,
-) -> Result<Summary, UnusedSummary>
-where
-    F: Fn(&str) -> Result<Summary, SummaryError>,
-{
+    check: &AnswerCheck<'_>,
+) -> Result<Summary, UnusedSummary> {
     let mut prompt = first_prompt.to_owned();
     let mut errors = Vec::new();
     for _ in 0..=MAX_SUMMARY_RETRIES {

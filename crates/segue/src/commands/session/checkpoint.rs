@@ -8,7 +8,7 @@ use segue_api::checkpoint::{ChangedItem, CheckpointDiff};
 use segue_core::checkpoint::{CheckpointDelta, CheckpointItem, kind_heading};
 use segue_core::number_format::format_count;
 use segue_core::session::Session;
-use segue_engine::{CheckpointChange, CheckpointView, VersionStatus};
+use segue_engine::{CheckpointChange, CheckpointEdit, CheckpointView, VersionStatus};
 
 use crate::app::App;
 use crate::cli::{CheckpointArgs, CheckpointCommand};
@@ -33,7 +33,7 @@ pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError
             let change = app
                 .engine
                 .compactor()
-                .restore_checkpoint(session, n)
+                .change_checkpoint(session, CheckpointEdit::Restore(n))
                 .await?;
             let up_to = match change.view.version.covers {
                 0 => String::new(),
@@ -81,7 +81,7 @@ async fn set_item_pinned(
     let change = app
         .engine
         .compactor()
-        .pin_checkpoint_item(session, item, pinned)
+        .change_checkpoint(session, CheckpointEdit::Pin { item, pinned })
         .await?;
     let text = change.view.checkpoint.find_item(item);
     let text = text.map_or("", |item| item.text.as_str());

@@ -10,7 +10,7 @@ use segue_core::checkpoint::{
     EditFormError, ItemKind, kind_heading, parse_edit_form, rebase_edits, render_edit_form,
 };
 use segue_core::session::Session;
-use segue_engine::{CheckpointChange, CheckpointView};
+use segue_engine::{CheckpointChange, CheckpointEdit, CheckpointView};
 
 use crate::app::App;
 use crate::error::CliError;
@@ -75,7 +75,13 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
     let change = app
         .engine
         .compactor()
-        .write_checkpoint(session, active_version, rebased)
+        .change_checkpoint(
+            session,
+            CheckpointEdit::Rewrite {
+                base: active_version,
+                checkpoint: rebased,
+            },
+        )
         .await
         .map_err(|error| with_draft_hint(error.into(), &path))?;
     // The draft is no longer needed once its content is active.
