@@ -150,10 +150,10 @@ pub use library::conversations::{
 };
 pub use library::history::{HistoryDetail, HistorySelection};
 pub use library::index_sync::{
-    Freshness, IndexSync, IndexView, IndexedDetails, ProgressCallback, RefreshFailure,
+    Freshness, IndexView, IndexedDetails, ProgressCallback, RefreshFailure,
 };
 pub use library::search::{SearchHit, SearchHitTurn, SearchReport, SearchRequest};
-pub use library::sessions::{ListedSessions, SessionView, Transcript, TranscriptTurn};
+pub use library::sessions::{SessionView, Transcript, TranscriptTurn};
 pub use library::spending::{SpendingReport, SpendingRequest};
 pub use reconcile::Reconciler;
 pub use resolve::Resolver;

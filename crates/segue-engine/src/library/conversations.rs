@@ -1,10 +1,10 @@
 //! Native sessions and segue's own sessions: one list, and one form of reference.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fmt;
 use std::ops::ControlFlow;
 
-use segue_catalog::{NativeSession, NativeSessionList, NativeTurn, SkippedContent};
+use segue_catalog::{NativeSession, NativeTurn, ReadError, SkippedContent};
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Session, SessionStatus, Title};
 use segue_store::{PageRequest, SessionFilter};
@@ -32,6 +32,12 @@ impl ConversationId {
             Self::Session(_) => "segue",
             Self::Native(provider, _) => provider.as_str(),
         }
+    }
+}
+
+impl From<&NativeSession> for ConversationId {
+    fn from(session: &NativeSession) -> Self {
+        Self::Native(session.provider.clone(), session.head.id.clone())
     }
 }
 
@@ -68,7 +74,12 @@ impl NativeEntry {
     /// Returns the id of the native session.
     #[must_use]
     pub fn id(&self) -> ConversationId {
-        ConversationId::Native(self.session.provider.clone(), self.session.head.id.clone())
+        ConversationId::from(&self.session)
+    }
+
+    /// Returns the provider and the native id of the session.
+    pub(crate) fn key(&self) -> (ProviderId, NativeId) {
+        (self.session.provider.clone(), self.session.head.id.clone())
     }
 }
 
@@ -142,10 +153,9 @@ impl ConversationList {
         unreadable: Vec<(ProviderId, String)>,
     ) {
         let wanted = filter.provider.as_ref().map(storage_provider);
-        let fits = |provider: &ProviderId| wanted.as_ref().is_none_or(|wanted| wanted == provider);
-        let unreadable = unreadable.into_iter();
+        self.unreadable.extend(unreadable);
         self.unreadable
-            .extend(unreadable.filter(|(provider, _)| fits(provider)));
+            .retain(|(provider, _)| wanted.as_ref().is_none_or(|wanted| wanted == provider));
         self.unreadable.sort();
         self.unreadable.dedup();
     }
@@ -153,13 +163,10 @@ impl ConversationList {
     /// Adds the conversations of another list without duplicates, and truncates the result to `limit`.
     pub fn merge(&mut self, other: Self, limit: u32) {
         let existing_ids: Vec<ConversationId> = self.rows.iter().map(Conversation::id).collect();
-        let other_rows = other.rows.into_iter();
-        self.rows
-            .extend(other_rows.filter(|row| !existing_ids.contains(&row.id())));
+        let is_new = |row: &Conversation| !existing_ids.contains(&row.id());
+        self.rows.extend(other.rows.into_iter().filter(is_new));
         self.has_more |= other.has_more;
-        self.unreadable.extend(other.unreadable);
-        self.unreadable.sort();
-        self.unreadable.dedup();
+        self.add_unreadable(&SessionFilter::default(), other.unreadable);
         self.index_error = self.index_error.take().or(other.index_error);
         self.sort_and_truncate(limit);
     }
@@ -182,43 +189,31 @@ impl Library {
         limit: u32,
         freshness: Freshness,
     ) -> Result<ConversationList, LibraryError> {
-        let (own, more) = self
-            .list_sessions(filter, PageRequest::first(limit))
-            .await?;
+        let listing = self
+            .context
+            .store
+            .list_sessions(filter, PageRequest::first(limit));
+        let page = listing.await?;
+        let mut rows = Vec::new();
+        for session in page.sessions {
+            let status = self.context.leases.session_status(&session).await?;
+            rows.push(Conversation::Session(Box::new(session), status));
+        }
         // Requests one row more than the limit, to learn whether more exist.
         let limit_plus_one = limit.saturating_add(1);
-        let indexed = self
-            .list_indexed_natives(filter, limit_plus_one, freshness)
+        let listing = self
+            .list_unattached_natives(filter, limit_plus_one, freshness)
             .await?;
-        let index_error = indexed.as_ref().err().cloned().flatten();
-        let (natives, unreadable) = match indexed {
-            Ok(indexed) => (indexed.natives, indexed.unreadable),
-            Err(_) => self.list_unattached_natives(filter).await?,
-        };
-        let own = own
-            .into_iter()
-            .map(|(session, status)| Conversation::Session(Box::new(session), status));
-        let natives = natives
-            .into_iter()
-            .map(|native| Conversation::Native(Box::new(native)));
+        rows.extend(native_rows(listing.natives));
         let mut conversations = ConversationList {
-            rows: own.chain(natives).collect(),
-            has_more: more.is_some(),
+            rows,
+            has_more: page.next.is_some(),
             unreadable: Vec::new(),
-            index_error,
+            index_error: listing.index_error,
         };
-        conversations.add_unreadable(filter, unreadable);
+        conversations.add_unreadable(filter, listing.unreadable);
         conversations.sort_and_truncate(limit);
         Ok(conversations)
-    }
-
-    /// Returns the native sessions that match a filter and that no session of segue uses.
-    pub(crate) async fn list_unattached_natives(
-        &self,
-        filter: &SessionFilter,
-    ) -> Result<(Vec<NativeEntry>, Vec<(ProviderId, String)>), LibraryError> {
-        let (natives, unreadable) = self.list_natives(filter).await;
-        Ok((self.filter_unattached(natives).await?, unreadable))
     }
 
     /// Returns the native sessions that match a filter, and the providers with sessions that could not be read.
@@ -237,14 +232,15 @@ impl Library {
                 let native_provider = wanted.provider.as_ref().map(storage_provider);
                 let listed = catalog.list_sessions(native_provider.as_ref(), wanted.since);
                 let fits = |native: &NativeEntry| {
-                    let head = &native.session.head;
-                    let project = wanted.project.as_ref();
-                    wanted.since.is_none_or(|since| head.updated_at >= since)
-                        && project.is_none_or(|project| native.project.as_ref() == Some(project))
+                    let updated_at = native.session.head.updated_at;
+                    wanted.since.is_none_or(|since| updated_at >= since)
+                        && (wanted.project.is_none() || native.project == wanted.project)
                 };
-                let unreadable = unreadable_reasons(&listed);
                 let natives = to_native_entries(listed.sessions).into_iter().filter(fits);
-                (natives.collect::<Vec<_>>(), unreadable)
+                (
+                    natives.collect::<Vec<_>>(),
+                    format_unreadable(listed.unreadable),
+                )
             })
             .await
     }
@@ -256,14 +252,12 @@ impl Library {
         natives: Vec<NativeEntry>,
         limit: u32,
     ) -> Result<(), LibraryError> {
-        let existing_ids: Vec<_> = conversations.rows.iter().map(Conversation::id).collect();
-        for native in self.filter_unattached(natives).await? {
-            if !existing_ids.contains(&native.id()) {
-                let row = Conversation::Native(Box::new(native));
-                conversations.rows.push(row);
-            }
-        }
-        conversations.sort_and_truncate(limit);
+        let natives = self.filter_unattached(natives).await?;
+        let additions = ConversationList {
+            rows: native_rows(natives).collect(),
+            ..ConversationList::default()
+        };
+        conversations.merge(additions, limit);
         Ok(())
     }
 
@@ -283,42 +277,40 @@ impl Library {
     #[must_use]
     pub fn supported_providers(&self) -> Vec<&str> {
         let agents = self.context.agents.providers().map(ProviderId::as_str);
-        let mut names: Vec<&str> = agents
-            .chain(self.context.natives.catalog.providers())
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
+        let readable = self.context.natives.catalog.providers();
+        let names: BTreeSet<&str> = agents.chain(readable).collect();
+        names.into_iter().collect()
     }
 
+    /// Returns those native sessions that no session of segue uses.
     pub(crate) async fn filter_unattached(
         &self,
-        natives: Vec<NativeEntry>,
+        mut natives: Vec<NativeEntry>,
     ) -> Result<Vec<NativeEntry>, LibraryError> {
-        let mut keys = Vec::with_capacity(natives.len() * 2);
-        for native in &natives {
-            let NativeSession { provider, head, .. } = &native.session;
-            keys.push((provider.clone(), head.id.clone()));
-            keys.extend(acp_provider(provider).map(|driver| (driver, head.id.clone())));
+        let keys = natives.iter().map(NativeEntry::key);
+        let attached = self.find_attached(keys.collect()).await?;
+        natives.retain(|native| !attached.contains(&native.key()));
+        Ok(natives)
+    }
+
+    /// Returns the keys of those native sessions that a session of segue uses.
+    pub(crate) async fn find_attached(
+        &self,
+        mut keys: Vec<(ProviderId, NativeId)>,
+    ) -> Result<HashSet<(ProviderId, NativeId)>, LibraryError> {
+        if keys.is_empty() {
+            return Ok(HashSet::new());
         }
-        let attached: HashSet<(ProviderId, NativeId)> = if keys.is_empty() {
-            HashSet::new()
-        } else {
-            let pairs = self
-                .context
-                .store
-                .attached_natives(&keys)
-                .await?
-                .into_iter();
-            pairs
-                .map(|(driver, id)| (storage_provider(&driver), id))
-                .collect()
+        let over_acp = |(provider, id): &(ProviderId, NativeId)| {
+            acp_provider(provider).map(|driver| (driver, id.clone()))
         };
-        let is_unattached = |native: &NativeEntry| {
-            let session = &native.session;
-            !attached.contains(&(session.provider.clone(), session.head.id.clone()))
-        };
-        Ok(natives.into_iter().filter(is_unattached).collect())
+        let acp_keys: Vec<_> = keys.iter().filter_map(over_acp).collect();
+        keys.extend(acp_keys);
+        let attached = self.context.store.attached_natives(&keys).await?;
+        Ok(attached
+            .into_iter()
+            .map(|(driver, id)| (storage_provider(&driver), id))
+            .collect())
     }
 
     /// Reads a complete native session, and returns its outline. Blocks the calling thread, as all readers of native
@@ -351,13 +343,17 @@ impl Library {
     }
 }
 
-fn unreadable_reasons(natives: &NativeSessionList) -> Vec<(ProviderId, String)> {
-    let reason_for = |(provider, error): &(ProviderId, segue_catalog::ReadError)| {
-        let source = std::error::Error::source(error).map(|source| format!(": {source}"));
-        (
-            provider.clone(),
-            format!("{error}{}", source.unwrap_or_default()),
-        )
-    };
-    natives.unreadable.iter().map(reason_for).collect()
+fn native_rows(natives: Vec<NativeEntry>) -> impl Iterator<Item = Conversation> {
+    let natives = natives.into_iter();
+    natives.map(|native| Conversation::Native(Box::new(native)))
+}
+
+/// Formats the reasons why sessions of providers cannot be read.
+pub(crate) fn format_unreadable(
+    unreadable: Vec<(ProviderId, ReadError)>,
+) -> Vec<(ProviderId, String)> {
+    unreadable
+        .into_iter()
+        .map(|(provider, error)| (provider, error.format_error_chain()))
+        .collect()
 }

@@ -3,15 +3,18 @@
 mod page;
 
 use std::fmt::Write as _;
-use std::ops::RangeInclusive;
+use std::ops::{ControlFlow, RangeInclusive};
 
-use segue_catalog::{Catalog, NativeSession, ReadError, ReadStart, read_outline, read_turns_from};
+use segue_catalog::{Catalog, NativeSession};
 use segue_core::number_format::format_plural;
-use segue_core::session::{Message, Role, Session, SessionStatus, TurnNumberError, TurnState};
+use segue_core::session::{
+    Message, Role, Session, SessionStatus, Title, TurnNumberError, TurnState,
+};
 
 use self::page::HistoryPage;
-use super::plain_text::{PlainPartKind, to_plain_part, to_single_line};
+use super::plain_text::{PlainPart, PlainPartKind, to_plain_part, to_single_line};
 use crate::library::Library;
+use crate::native::{read_native_outline, read_native_turns};
 use crate::{Conversation, LibraryError};
 
 /// Maximum number of characters of one page. Agents truncate tool output at 10,000 tokens or more.
@@ -44,23 +47,21 @@ impl HistorySelection {
     fn resolve_range(self, turns: u32) -> Result<RangeInclusive<u32>, TurnNumberError> {
         match self {
             Self::Newest(limit) => Ok(turns.saturating_sub(limit) + 1..=turns),
-            Self::Range { from, .. } if from == 0 || from > turns => Err(if turns == 0 {
-                TurnNumberError::NoTurns
-            } else {
-                TurnNumberError::NoSuchTurn {
-                    requested: from.into(),
-                    turns,
-                }
-            }),
+            Self::Range { .. } if turns == 0 => Err(TurnNumberError::NoTurns),
+            Self::Range { from, .. } if from == 0 || from > turns => {
+                let requested = from.into();
+                Err(TurnNumberError::NoSuchTurn { requested, turns })
+            }
             Self::Range { from, to, .. } => Ok(from..=to.unwrap_or(turns).min(turns).max(from)),
         }
     }
 
     fn new_page(self) -> HistoryPage {
-        match self {
-            Self::Newest(_) => HistoryPage::new(MAX_PAGE_CHARS, 0),
-            Self::Range { skip, .. } => HistoryPage::new(MAX_PAGE_CHARS, skip),
-        }
+        let skip = match self {
+            Self::Newest(_) => 0,
+            Self::Range { skip, .. } => skip,
+        };
+        HistoryPage::new(MAX_PAGE_CHARS, skip)
     }
 }
 
@@ -93,17 +94,15 @@ impl Library {
     ) -> Result<String, LibraryError> {
         match conversation {
             Conversation::Session(session, status) => {
-                self.render_session_history(session, *status, selection, detail)
-                    .await
+                let rendering = self.render_session_history(session, *status, selection, detail);
+                rendering.await
             }
             Conversation::Native(native) => {
                 let native = native.session.clone();
-                self.context
-                    .natives
-                    .with_catalog(move |catalog| {
-                        render_native_history(catalog, &native, selection, detail)
-                    })
-                    .await
+                let rendering = self.context.natives.with_catalog(move |catalog| {
+                    render_native_history(catalog, &native, selection, detail)
+                });
+                rendering.await
             }
         }
     }
@@ -117,17 +116,8 @@ impl Library {
     ) -> Result<String, LibraryError> {
         let mut turns = self.context.store.turns(&session.id).await?;
         let range = selection.resolve_range(saturate_to_u32(turns.len()))?;
-        let layout = HistoryLayout {
-            agent: session.provider.as_str(),
-            system: "segue",
-            detail,
-        };
-        let header = render_header(
-            session.title.as_str(),
-            &session.id,
-            layout.agent,
-            turns.len(),
-        );
+        let (title, agent) = (session.title.as_str(), session.provider.as_str());
+        let header = render_header(title, &session.id, agent, turns.len());
         turns.retain(|turn| range.contains(&turn.number));
         if matches!(selection, HistorySelection::Newest(_)) {
             turns.reverse();
@@ -138,7 +128,8 @@ impl Library {
             let provider = self.turn_provider(&turn, &legs, session).await?;
             let layout = HistoryLayout {
                 agent: provider.as_str(),
-                ..layout
+                system: "segue",
+                detail,
             };
             let note = match turn.state {
                 TurnState::Finished => "",
@@ -147,12 +138,8 @@ impl Library {
                 }
                 state => state.as_str(),
             };
-            let mut text = render_turn(
-                turn.number,
-                note,
-                &self.context.store.messages(turn.id).await?,
-                layout,
-            );
+            let messages = self.context.store.messages(turn.id).await?;
+            let mut text = render_turn(turn.number, note, &messages, layout);
             if let Some(failure) = &turn.failure {
                 let _ = writeln!(text, "failed: {}", to_single_line(&failure.message));
             }
@@ -174,13 +161,8 @@ fn render_native_history(
     selection: HistorySelection,
     detail: HistoryDetail,
 ) -> Result<String, LibraryError> {
-    let records =
-        || -> Result<_, ReadError> { catalog.open_records(native, &ReadStart::Beginning) };
-    let outlined = read_outline(records()?.as_mut())?;
-    let title = outlined.title().or(native.head.title.as_ref());
-    let title = title.map(|title| title.as_str().to_owned());
-    let turns = outlined.into_turns();
-    let range = selection.resolve_range(saturate_to_u32(turns.len()))?;
+    let outline = read_native_outline(catalog, native)?;
+    let range = selection.resolve_range(saturate_to_u32(outline.turns.len()))?;
     let layout = HistoryLayout {
         agent: native.provider.as_str(),
         system: "note",
@@ -188,33 +170,29 @@ fn render_native_history(
     };
     let mut page = selection.new_page();
     let preceding = usize::try_from(*range.start()).map_or(0, |first| first - 1);
-    read_turns_from(
-        records()?.as_mut(),
-        &turns,
-        preceding,
-        &mut |index, turn| {
-            let n = saturate_to_u32(index + 1);
-            if n > *range.end() {
-                return std::ops::ControlFlow::Break(());
+    read_native_turns(catalog, native, &outline, preceding, &mut |index, turn| {
+        let n = saturate_to_u32(index + 1);
+        if n > *range.end() {
+            return ControlFlow::Break(());
+        }
+        let note = match turn.state {
+            TurnState::Finished => "",
+            // The file does not show whether the turn is still running or was interrupted.
+            TurnState::Running => "unfinished",
+            state => state.as_str(),
+        };
+        let text = render_turn(n, note, &turn.messages, layout);
+        match selection {
+            HistorySelection::Newest(_) => {
+                page.append_and_trim(n, text);
+                ControlFlow::Continue(())
             }
-            let note = match turn.state {
-                TurnState::Finished => "",
-                // The file does not show whether the turn is still running or was interrupted.
-                TurnState::Running => "unfinished",
-                state => state.as_str(),
-            };
-            let text = render_turn(n, note, &turn.messages, layout);
-            match selection {
-                HistorySelection::Newest(_) => {
-                    page.append_and_trim(n, text);
-                    std::ops::ControlFlow::Continue(())
-                }
-                HistorySelection::Range { .. } => page.append(n, text),
-            }
-        },
-    )?;
-    let title = title.unwrap_or_default();
-    let header = render_header(&title, &native.head.id, layout.agent, turns.len());
+            HistorySelection::Range { .. } => page.append(n, text),
+        }
+    })?;
+    let title = outline.title.as_ref().or(native.head.title.as_ref());
+    let title = title.map_or("", Title::as_str);
+    let header = render_header(title, &native.head.id, layout.agent, outline.turns.len());
     Ok(header + &page.into_text(&range, repeated_arguments(detail)))
 }
 
@@ -251,10 +229,9 @@ fn render_turn(n: u32, note: &str, messages: &[Message], layout: HistoryLayout<'
     text.push('\n');
     let mut last = None;
     for message in messages {
-        let texts: Vec<String> = message
-            .parts
-            .iter()
-            .filter_map(|part| render_part(&to_plain_part(part), layout.detail))
+        let parts = message.parts.iter().map(to_plain_part);
+        let texts: Vec<String> = parts
+            .filter_map(|part| render_part(part, layout.detail))
             .collect();
         if texts.is_empty() {
             continue;
@@ -280,20 +257,20 @@ fn render_turn(n: u32, note: &str, messages: &[Message], layout: HistoryLayout<'
 }
 
 /// Returns the text of a part at a level of detail. `None` if the part is omitted.
-fn render_part(part: &super::plain_text::PlainPart, detail: HistoryDetail) -> Option<String> {
+fn render_part(part: PlainPart, detail: HistoryDetail) -> Option<String> {
     let limit = match (detail, part.kind) {
         (HistoryDetail::Short, PlainPartKind::Thought | PlainPartKind::HistoryTool) => return None,
         (HistoryDetail::Full, PlainPartKind::Thought) => {
             return Some(format!("(thinks) {}", part.text));
         }
-        (HistoryDetail::Full, _) => return Some(part.text.clone()),
+        (HistoryDetail::Full, _) => return Some(part.text),
         (HistoryDetail::Short, PlainPartKind::Text) => MAX_SHORT_TEXT_CHARS,
         (HistoryDetail::Short, PlainPartKind::Tool | PlainPartKind::Other) => MAX_SHORT_TOOL_CHARS,
     };
     let length = part.text.chars().count();
     // A text that exceeds the limit by up to 10 percent is not worth a note.
     if length <= limit + limit / 10 {
-        return Some(part.text.clone());
+        return Some(part.text);
     }
     let beginning: String = part.text.chars().take(limit).collect();
     let omitted = length - limit;

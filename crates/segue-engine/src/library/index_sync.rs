@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use segue_catalog::index::{
     IndexError, IndexFilter, IndexedSession, NativeStatus, OwnSession, OwnSessionStamp, OwnTurn,
-    Progress, RefreshOutcome, RefreshStats,
+    Progress, RefreshOutcome,
 };
 use segue_catalog::{Catalog, Index, NativeSession};
 use segue_core::id::{ProviderId, SessionId};
@@ -14,6 +14,7 @@ use segue_store::{SessionFilter, SessionStamp};
 
 use crate::context::run_blocking;
 use crate::library::Library;
+use crate::library::conversations::format_unreadable;
 use crate::native::storage_provider;
 use crate::{LibraryError, NativeEntry};
 
@@ -22,14 +23,10 @@ use crate::{LibraryError, NativeEntry};
 pub struct IndexedDetails {
     /// Number of turns.
     pub turns: u32,
-    /// Number of messages.
-    pub messages: u32,
     /// Token usage of all turns.
     pub usage: Usage,
     /// Model that answered last.
     pub model: Option<String>,
-    /// Beginning of the last prompt.
-    pub last_prompt: Option<String>,
     /// Status of the session: live, archived or deleted.
     pub status: NativeStatus,
 }
@@ -47,15 +44,6 @@ pub enum Freshness {
 
 /// A function that receives the progress of a refresh.
 pub type ProgressCallback = Arc<dyn Fn(Progress) + Send + Sync>;
-
-/// Outcome of an update of the index.
-#[derive(Debug)]
-pub enum IndexSync {
-    /// The index is up to date, after this work.
-    UpToDate(RefreshStats),
-    /// A different process is updating the index.
-    Busy,
-}
 
 /// State of the index after a refresh, which decides whether a caller reads the index or the agents' files.
 #[derive(Debug)]
@@ -87,14 +75,6 @@ impl IndexView {
             refresh_failure: None,
         }
     }
-
-    fn without_index(refresh_failure: Option<RefreshFailure>) -> Self {
-        Self {
-            freshness: Freshness::Scanned,
-            unreadable: Vec::new(),
-            refresh_failure,
-        }
-    }
 }
 
 /// Number of segue's own sessions that are indexed in one batch.
@@ -118,43 +98,43 @@ impl Library {
         on_progress: ProgressCallback,
     ) -> Result<IndexView, LibraryError> {
         let refreshing = self.refresh_index(Self::INDEX_LOCK_TIMEOUT, on_progress);
-        let stats = match refreshing.await {
-            Ok(Some(IndexSync::UpToDate(stats))) => stats,
-            Ok(Some(IndexSync::Busy)) => {
-                return Ok(IndexView::without_index(Some(RefreshFailure::Busy)));
+        let refresh_failure = match refreshing.await {
+            Ok(Some(RefreshOutcome::Completed(stats))) => {
+                let mut view = IndexView::as_indexed();
+                view.unreadable = format_unreadable(stats.unreadable);
+                view.unreadable
+                    .extend(self.update_indexed_project(project).await);
+                view.unreadable.sort();
+                view.unreadable.dedup();
+                return Ok(view);
             }
-            Ok(None) => return Ok(IndexView::without_index(None)),
-            Err(LibraryError::Index(error)) => {
-                return Ok(IndexView::without_index(Some(RefreshFailure::Failed(
-                    error,
-                ))));
-            }
+            Ok(Some(RefreshOutcome::Busy)) => Some(RefreshFailure::Busy),
+            Ok(None) => None,
+            Err(LibraryError::Index(error)) => Some(RefreshFailure::Failed(error)),
             Err(error) => return Err(error),
         };
-        let unreadable = stats.unreadable.into_iter();
-        let mut view = IndexView {
-            unreadable: unreadable
-                .map(|(provider, error)| (provider, error.format_error_chain()))
-                .collect(),
-            ..IndexView::as_indexed()
+        Ok(IndexView {
+            freshness: Freshness::Scanned,
+            unreadable: Vec::new(),
+            refresh_failure,
+        })
+    }
+
+    /// Updates the project of the caller's directory in the index. Returns the errors of earlier refreshes, for files
+    /// that the last refresh did not retry.
+    async fn update_indexed_project(&self, project: Option<&Project>) -> Vec<(ProviderId, String)> {
+        let Some(index) = self.context.index.clone() else {
+            return Vec::new();
         };
-        if let Some(index) = self.context.index.clone() {
-            let project = project.cloned();
-            let earlier = run_blocking(move || {
-                if let Some(project) = project {
-                    // An error is ignored, because a later refresh updates the project of a directory that moved.
-                    let _ = index.update_project(&project.cwd, &project.key, Duration::ZERO);
-                }
-                // Errors of earlier refreshes, for files that this refresh did not retry.
-                index.unreadable_sources().unwrap_or_default()
-            });
-            let earlier = earlier.await.into_iter();
-            let reasons = earlier.map(|source| (source.provider, source.reason));
-            view.unreadable.extend(reasons);
-        }
-        view.unreadable.sort();
-        view.unreadable.dedup();
-        Ok(view)
+        let project = project.cloned();
+        run_blocking(move || {
+            if let Some(project) = project {
+                // An error is ignored, because a later refresh updates the project of a directory that moved.
+                let _ = index.update_project(&project.cwd, &project.key, Duration::ZERO);
+            }
+            indexed_failures(&index).unwrap_or_default()
+        })
+        .await
     }
 
     /// Updates the index with everything that was written since the last update, and passes the progress to
@@ -164,71 +144,47 @@ impl Library {
         &self,
         lock_timeout: Duration,
         on_progress: ProgressCallback,
-    ) -> Result<Option<IndexSync>, LibraryError> {
+    ) -> Result<Option<RefreshOutcome>, LibraryError> {
         let Some(index) = self.context.index.clone() else {
             return Ok(None);
         };
-        let now = self.context.now();
+        let (native_index, now) = (Arc::clone(&index), self.context.now());
         let refresh_natives = move |catalog: &Catalog| {
-            index.refresh(catalog, now, lock_timeout, on_progress.as_ref())
+            native_index.refresh(catalog, now, lock_timeout, on_progress.as_ref())
         };
-        let sync = match self.context.natives.with_catalog(refresh_natives).await? {
-            RefreshOutcome::Completed(work) => IndexSync::UpToDate(work),
-            RefreshOutcome::Busy => return Ok(Some(IndexSync::Busy)),
-        };
-        self.refresh_own_sessions().await?;
-        Ok(Some(sync))
+        let outcome = self.context.natives.with_catalog(refresh_natives).await?;
+        if matches!(outcome, RefreshOutcome::Completed(_)) {
+            self.refresh_own_sessions(&index).await?;
+        }
+        Ok(Some(outcome))
     }
 
     /// Updates segue's own sessions in the index, and removes those that no longer exist.
-    async fn refresh_own_sessions(&self) -> Result<(), LibraryError> {
-        let Some(index) = self.context.index.clone() else {
-            return Ok(());
-        };
+    async fn refresh_own_sessions(&self, index: &Arc<Index>) -> Result<(), LibraryError> {
         let stamps = self.context.store.session_stamps().await?.into_iter();
         let current: Vec<_> = stamps.map(own_session_stamp).collect();
-        let reader = Arc::clone(&index);
+        let reader = Arc::clone(index);
         let changes = run_blocking(move || reader.compare_own_sessions(&current)).await?;
-        let mut batch = Vec::new();
-        for id in changes
-            .changed
-            .iter()
-            .filter_map(|id| SessionId::parse(id).ok())
-        {
-            if let Some(session) = self.context.store.session(&id).await? {
-                batch.push(self.load_index_update(&index, session).await?);
+        let parse_ids = |ids: Vec<String>| {
+            let parsed = ids.into_iter().filter_map(|id| SessionId::parse(&id).ok());
+            parsed.collect::<Vec<SessionId>>()
+        };
+        for ids in parse_ids(changes.changed).chunks(OWN_SESSION_BATCH_SIZE) {
+            let mut batch = Vec::new();
+            for id in ids {
+                if let Some(session) = self.context.store.session(id).await? {
+                    batch.push(self.load_index_update(index, session).await?);
+                }
             }
-            if batch.len() >= OWN_SESSION_BATCH_SIZE {
-                self.write_index_batch(&index, &mut batch).await?;
+            if !batch.is_empty() {
+                let index = Arc::clone(index);
+                run_blocking(move || index.index_own_sessions(&batch, Self::INDEX_LOCK_TIMEOUT))
+                    .await?;
             }
         }
-        self.write_index_batch(&index, &mut batch).await?;
-        for id in changes
-            .removed
-            .iter()
-            .filter_map(|id| SessionId::parse(id).ok())
-        {
-            let index = Arc::clone(&index);
-            self.context
-                .natives
-                .with_catalog(move |_| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT))
-                .await?;
-        }
-        Ok(())
-    }
-
-    /// Writes the collected sessions to the index.
-    async fn write_index_batch(
-        &self,
-        index: &Arc<Index>,
-        batch: &mut Vec<OwnSession>,
-    ) -> Result<(), LibraryError> {
-        let batch = std::mem::take(batch);
-        if !batch.is_empty() {
+        for id in parse_ids(changes.removed) {
             let index = Arc::clone(index);
-            let write =
-                move |_: &Catalog| index.index_own_sessions(&batch, Self::INDEX_LOCK_TIMEOUT);
-            self.context.natives.with_catalog(write).await?;
+            run_blocking(move || index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT)).await?;
         }
         Ok(())
     }
@@ -239,11 +195,8 @@ impl Library {
         index: &Arc<Index>,
         session: Session,
     ) -> Result<OwnSession, LibraryError> {
-        let turns = self.context.store.turns(&session.id).await?;
-        let finished = turns
-            .into_iter()
-            .filter(|turn| turn.state != TurnState::Running);
-        let finished: Vec<_> = finished.collect();
+        let mut finished = self.context.store.turns(&session.id).await?;
+        finished.retain(|turn| turn.state != TurnState::Running);
         let (reader, id) = (Arc::clone(index), session.id.clone());
         let indexed_turns = run_blocking(move || reader.own_turn_ids(&id)).await?;
         let unchanged = indexed_turns
@@ -277,53 +230,62 @@ impl Library {
     pub(crate) async fn remove_native_from_index(&self, session: &NativeSession) {
         if let Some(index) = self.context.index.clone() {
             let (provider, id) = (session.provider.clone(), session.head.id.clone());
-            let remove = move |_: &Catalog| {
-                index.remove_native_session(provider.as_str(), &id, Self::INDEX_LOCK_TIMEOUT)
-            };
             // If the write fails, the next update marks the session as deleted.
-            let _ = self.context.natives.with_catalog(remove).await;
+            let _ = run_blocking(move || {
+                index.remove_native_session(provider.as_str(), &id, Self::INDEX_LOCK_TIMEOUT)
+            })
+            .await;
         }
     }
 
-    /// Returns from the index the newest native sessions that match a filter and that no session of segue uses. The
-    /// inner error means that the index is not used, with the reason if the user should see it.
-    pub(crate) async fn list_indexed_natives(
+    /// Returns the newest native sessions that match a filter and that no session of segue uses: at most about `limit`
+    /// from the index, or all from the agents' files if the index cannot be used.
+    pub(crate) async fn list_unattached_natives(
         &self,
         filter: &SessionFilter,
         limit: u32,
         freshness: Freshness,
-    ) -> Result<Result<IndexedNatives, Option<String>>, LibraryError> {
-        let Some(index) = self.context.index.clone() else {
-            return Ok(Err(None));
-        };
-        let mut unreadable = Vec::new();
-        match freshness {
-            Freshness::AsIndexed => {}
-            Freshness::Scanned => return Ok(Err(None)),
-            Freshness::Fresh => {
-                let view = self.refresh_view(None, Arc::new(|_| ())).await?;
-                match view.refresh_failure {
-                    None => unreadable = view.unreadable,
-                    Some(RefreshFailure::Busy) => return Ok(Err(None)),
-                    Some(RefreshFailure::Failed(error)) => {
-                        return Ok(Err(Some(error.format_error_chain())));
-                    }
-                }
-            }
-        }
-        let natives = self.load_indexed_pages(&index, filter, limit).await;
-        let listing = natives.and_then(|natives| Ok((natives, index.unreadable_sources()?)));
-        let (natives, failed) = match listing {
-            Ok(listed) => listed,
-            Err(LibraryError::Index(IndexError::Missing)) => return Ok(Err(None)),
-            Err(LibraryError::Index(error)) => return Ok(Err(Some(error.format_error_chain()))),
+    ) -> Result<NativeListing, LibraryError> {
+        let index_error = match self.list_indexed_natives(filter, limit, freshness).await {
+            Ok(Some(listing)) => return Ok(listing),
+            Ok(None) | Err(LibraryError::Index(IndexError::Missing)) => None,
+            Err(LibraryError::Index(error)) => Some(error.format_error_chain()),
             Err(error) => return Err(error),
         };
-        let failed = failed.into_iter();
-        unreadable.extend(failed.map(|failure| (failure.provider, failure.reason)));
-        Ok(Ok(IndexedNatives {
+        let (natives, unreadable) = self.list_natives(filter).await;
+        Ok(NativeListing {
+            natives: self.filter_unattached(natives).await?,
+            unreadable,
+            index_error,
+        })
+    }
+
+    /// Lists native sessions from the index. `None` if the engine has no index, if another process is updating it, or if
+    /// the caller does not want it.
+    async fn list_indexed_natives(
+        &self,
+        filter: &SessionFilter,
+        limit: u32,
+        freshness: Freshness,
+    ) -> Result<Option<NativeListing>, LibraryError> {
+        let index = self.context.index.clone();
+        let Some(index) = index.filter(|_| freshness != Freshness::Scanned) else {
+            return Ok(None);
+        };
+        let mut unreadable = Vec::new();
+        if freshness == Freshness::Fresh {
+            let refreshing = self.refresh_index(Self::INDEX_LOCK_TIMEOUT, Arc::new(|_| ()));
+            let Some(RefreshOutcome::Completed(stats)) = refreshing.await? else {
+                return Ok(None);
+            };
+            unreadable = format_unreadable(stats.unreadable);
+        }
+        let natives = self.load_indexed_pages(&index, filter, limit).await?;
+        unreadable.extend(indexed_failures(&index)?);
+        Ok(Some(NativeListing {
             natives,
             unreadable,
+            index_error: None,
         }))
     }
 
@@ -363,20 +325,29 @@ impl Library {
     }
 
     /// Removes a session of segue with all its text from the index.
-    pub(crate) async fn remove_session_from_index(&self, id: &SessionId) {
+    pub(crate) async fn remove_session_from_index(&self, id: &SessionId, lock_timeout: Duration) {
         if let Some(index) = self.context.index.clone() {
             let id = id.clone();
             // If the index cannot be written now, a search that finds the session removes it.
-            let remove = move |_: &Catalog| index.remove_own_session(&id, Self::INDEX_LOCK_TIMEOUT);
-            let _ = self.context.natives.with_catalog(remove).await;
+            let _ = run_blocking(move || index.remove_own_session(&id, lock_timeout)).await;
         }
     }
 }
 
-/// Native sessions from the index.
-pub(crate) struct IndexedNatives {
+/// Native sessions of a list, and the reasons why some may be missing.
+pub(crate) struct NativeListing {
     pub(crate) natives: Vec<NativeEntry>,
+    /// Providers with sessions that could not be read, each with the reason.
     pub(crate) unreadable: Vec<(ProviderId, String)>,
+    /// Reason why the index could not be used; `None` if the user need not know it.
+    pub(crate) index_error: Option<String>,
+}
+
+/// Returns the files that a refresh of the index could not read.
+fn indexed_failures(index: &Index) -> Result<Vec<(ProviderId, String)>, IndexError> {
+    let sources = index.unreadable_sources()?.into_iter();
+    let failures = sources.map(|source| (source.provider, source.reason));
+    Ok(failures.collect())
 }
 
 fn own_session_stamp(stamp: SessionStamp) -> OwnSessionStamp {
@@ -395,10 +366,8 @@ impl From<IndexedSession> for NativeEntry {
             project: row.project,
             details: Some(Box::new(IndexedDetails {
                 turns: row.turns,
-                messages: row.messages,
                 usage: row.usage,
                 model: row.model,
-                last_prompt: row.last_prompt,
                 status: row.status,
             })),
         }

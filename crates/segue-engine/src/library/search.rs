@@ -11,19 +11,20 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use segue_catalog::index::{
-    HitOrder, HitSource, IndexHit, IndexHitTurn, IndexHits, IndexQuery, QueryError, QueryWords,
-    SearchQuery, SearchableText, Snippet, build_snippet,
+    HitOrder, HitSource, IndexError, IndexHit, IndexHits, IndexQuery, QueryError, QueryWords,
+    RefreshOutcome, SearchQuery, SearchableText, Snippet, build_snippet,
 };
-use segue_catalog::{Catalog, Mark, NativeSession, format_error_chain};
-use segue_core::id::{FeatureId, NativeId, SessionId, TurnId};
+use segue_catalog::{Catalog, Index, Mark, NativeSession, format_error_chain};
+use segue_core::id::{FeatureId, NativeId, ProviderId, SessionId, TurnId};
 use segue_core::number_format::format_plural;
-use segue_core::session::{MatchedBy, Role, Tag};
+use segue_core::session::{MatchedBy, Role, Tag, Title};
 use segue_core::time_input::parse_time_input;
-use segue_store::{PageRequest, SessionFilter};
+use segue_store::SessionFilter;
 
 use super::plain_text::to_single_line;
+use crate::context::run_blocking;
 use crate::library::Library;
-use crate::{Conversation, ConversationId, Freshness, IndexSync, LibraryError, NativeEntry};
+use crate::{Conversation, Freshness, LibraryError, NativeEntry};
 
 /// Input of a search.
 #[derive(Debug, Clone)]
@@ -66,6 +67,8 @@ pub struct SearchHitTurn {
     pub at: Option<Timestamp>,
     /// Text around the match. Empty if the turn can no longer be read.
     pub snippet: Snippet,
+    /// Record before the turn. In a session of segue, the id of the turn.
+    pub(crate) after: Option<Mark>,
 }
 
 /// Result of a search. Implements `Display` as text for an agent.
@@ -116,43 +119,46 @@ impl Library {
 
     /// Searches the text of conversations. Fails if the engine has no index.
     pub async fn search(&self, request: &SearchRequest) -> Result<SearchReport, LibraryError> {
-        if self.context.index.is_none() {
-            return Err(LibraryError::NoIndex);
-        }
+        let index = self.context.index.clone().ok_or(LibraryError::NoIndex)?;
         let mut report = SearchReport::default();
         let mut refresh_error = None;
         if request.freshness == Freshness::Fresh {
             let refresh = self.refresh_index(Self::INDEX_LOCK_TIMEOUT, Arc::new(|_| ()));
             // A longer update continues in the background, and the next search finds its results.
             match tokio::time::timeout(INDEX_SYNC_TIMEOUT, refresh).await {
-                Ok(Ok(Some(IndexSync::UpToDate(work)))) => {
+                Ok(Ok(Some(RefreshOutcome::Completed(work)))) => {
                     report.unreadable_files = work.unreadable.len();
                 }
                 // After a failed update, the existing index is better than no result.
                 Ok(Err(error)) => refresh_error = Some(error),
-                Ok(Ok(Some(IndexSync::Busy))) | Err(_) => report.is_index_behind = true,
+                Ok(Ok(Some(RefreshOutcome::Busy))) | Err(_) => report.is_index_behind = true,
                 Ok(Ok(None)) => {}
             }
         }
-        if let Some(index) = &self.context.index {
-            let recorded_failures = index
-                .unreadable_sources()
-                .map_or(0, |failures| failures.len());
-            report.unreadable_files = report.unreadable_files.max(recorded_failures);
-        }
+        let recorded_failures = index
+            .unreadable_sources()
+            .map_or(0, |failures| failures.len());
+        report.unreadable_files = report.unreadable_files.max(recorded_failures);
         let own_ids = self.filter_own_sessions(&request.query).await?;
-        let mut dedup = SearchDedup::default();
+        let mut found_turns = HashSet::new();
         let mut skip = 0;
         let mut to_skip = request.skip;
         'pages: loop {
-            let hits = match self.query_index(request, own_ids.clone(), skip).await {
+            let hits = match query_index(Arc::clone(&index), request, own_ids.clone(), skip).await {
                 Ok(hits) => hits,
-                Err(error) => return Err(refresh_error.unwrap_or(error)),
+                Err(error) => return Err(refresh_error.unwrap_or(error.into())),
             };
             skip += hits.hits.len();
-            let attached = self.find_attached_natives(&hits.hits).await?;
+            let native_keys = hits.hits.iter().filter_map(|hit| match &hit.source {
+                HitSource::Native(row) => {
+                    Some((row.session.provider.clone(), row.session.head.id.clone()))
+                }
+                HitSource::Own(..) => None,
+            });
+            let attached = self.find_attached(native_keys.collect()).await?;
             for hit in hits.hits {
-                let Some(resolved) = self.resolve_hit(hit, &mut dedup, &attached).await? else {
+                let resolving = self.resolve_hit(hit, &mut found_turns, &attached);
+                let Some(resolved) = resolving.await? else {
                     continue;
                 };
                 if to_skip > 0 {
@@ -168,35 +174,10 @@ impl Library {
                 break;
             }
         }
-        self.load_snippets(&mut report, &request.query.words, dedup)
+        self.load_snippets(&mut report.hits, &request.query.words)
             .await?;
         report.refresh_error = refresh_error.map(|error| format_error_chain(&error));
         Ok(report)
-    }
-
-    async fn query_index(
-        &self,
-        request: &SearchRequest,
-        own_ids: Option<HashSet<String>>,
-        skip: usize,
-    ) -> Result<IndexHits, LibraryError> {
-        let Some(index) = self.context.index.clone() else {
-            return Err(LibraryError::NoIndex);
-        };
-        let request = request.clone();
-        let run_query = move |_: &Catalog| {
-            index.search(&IndexQuery {
-                query: &request.query,
-                order: request.order,
-                // Some hits are duplicates of others.
-                limit: request.limit + request.skip + 10,
-                skip,
-                max_turns: request.turns_per_session,
-                project: request.project.as_deref(),
-                own_sessions: own_ids.as_ref(),
-            })
-        };
-        Ok(self.context.natives.with_catalog(run_query).await?)
     }
 
     /// Returns the ids of the sessions that have the requested tags and feature. `None` if the query requests neither.
@@ -207,70 +188,33 @@ impl Library {
         if query.tags.is_empty() && query.feature.is_none() {
             return Ok(None);
         }
-        let mut ids = HashSet::new();
         let feature = query.feature.as_deref().map(FeatureId::parse);
         let tags = query.tags.iter().map(|tag| Tag::parse(tag));
         let (Ok(feature), Ok(tags)) = (feature.transpose(), tags.collect()) else {
-            return Ok(Some(ids));
+            return Ok(Some(HashSet::new()));
         };
         let filter = SessionFilter {
             feature,
             tags,
             ..SessionFilter::default()
         };
-        let mut page = PageRequest::first(500);
-        loop {
-            let session_page = self.context.store.list_sessions(&filter, page).await?;
-            ids.extend(
-                session_page
-                    .sessions
-                    .into_iter()
-                    .map(|session| session.id.to_string()),
-            );
-            match session_page.next {
-                Some(next) => {
-                    page = PageRequest {
-                        after: Some(next),
-                        limit: 500,
-                    }
-                }
-                None => return Ok(Some(ids)),
-            }
-        }
-    }
-
-    /// Returns the native sessions among the hits that are attached to a session of segue.
-    async fn find_attached_natives(
-        &self,
-        hits: &[IndexHit],
-    ) -> Result<AttachedNatives, LibraryError> {
-        let rows = hits.iter().filter_map(|hit| match &hit.source {
-            HitSource::Native(row) => Some(NativeEntry::from(row.as_ref().clone())),
-            HitSource::Own(..) => None,
-        });
-        let rows: Vec<NativeEntry> = rows.collect();
-        let all_ids: HashSet<String> = rows.iter().map(|native| native.id().to_string()).collect();
-        let unattached = self.filter_unattached(rows).await?;
-        let unattached_ids: HashSet<String> = unattached
-            .iter()
-            .map(|native| native.id().to_string())
-            .collect();
-        Ok(AttachedNatives {
-            ids: all_ids.difference(&unattached_ids).cloned().collect(),
-        })
+        let sessions = self.all_sessions(&filter).await?.into_iter();
+        Ok(Some(
+            sessions.map(|session| session.id.to_string()).collect(),
+        ))
     }
 
     /// Converts a hit to a search result. `None` if another hit contains it, or if the session no longer exists.
     async fn resolve_hit(
         &self,
         mut hit: IndexHit,
-        dedup: &mut SearchDedup,
-        attached: &AttachedNatives,
+        found_turns: &mut HashSet<String>,
+        attached: &HashSet<(ProviderId, NativeId)>,
     ) -> Result<Option<SearchHit>, LibraryError> {
         let conversation = match hit.source {
             HitSource::Native(row) => {
                 let native = NativeEntry::from(*row);
-                if attached.ids.contains(&native.id().to_string()) {
+                if attached.contains(&native.key()) {
                     // Turns that were sent through segue are found in its session. Only later turns are found in the
                     // native one.
                     let recorded_until = self.last_recorded_time(&native.session.head.id).await?;
@@ -288,37 +232,38 @@ impl Library {
                     return Ok(None);
                 };
                 let Some(session) = self.context.store.session(&id).await? else {
-                    self.remove_missing_session_from_index(id).await;
+                    // The next search retries a failed removal.
+                    self.remove_session_from_index(&id, INDEX_REMOVAL_TIMEOUT)
+                        .await;
                     return Ok(None);
                 };
                 let status = self.context.leases.session_status(&session).await?;
                 Conversation::Session(Box::new(session), status)
             }
         };
-        let is_own = matches!(conversation, Conversation::Session(..));
-        // Forks share their turns, so each turn is reported for one of them only.
-        let is_new = |turn: &IndexHitTurn| match (&turn.after, is_own) {
-            (Some(Mark::Id(id)), true) => dedup.turn_ids.insert(id.clone()),
-            _ => true,
-        };
         let matched = hit.turns.len();
-        let turns: Vec<IndexHitTurn> = hit.turns.into_iter().filter(is_new).collect();
-        if turns.is_empty() && matched > 0 {
+        if matches!(conversation, Conversation::Session(..)) {
+            // Forks share their turns, so each turn is reported for one of them only.
+            hit.turns.retain(|turn| match &turn.after {
+                Some(Mark::Id(id)) => found_turns.insert(id.clone()),
+                _ => true,
+            });
+        }
+        if hit.turns.is_empty() && matched > 0 {
             return Ok(None);
         }
-        let hit_turns = turns.iter().map(|turn| SearchHitTurn {
+        let turns = hit.turns.into_iter().map(|turn| SearchHitTurn {
             n: turn.number,
             at: turn.at,
             snippet: Snippet::default(),
+            after: turn.after,
         });
-        let search_hit = SearchHit {
-            turns: hit_turns.collect(),
+        Ok(Some(SearchHit {
             conversation,
+            turns: turns.collect(),
             count: hit.count,
             score: hit.score,
-        };
-        dedup.hit_turns.push((search_hit.conversation.id(), turns));
-        Ok(Some(search_hit))
+        }))
     }
 
     /// Returns the time up to which the sessions that use a native session contain its turns.
@@ -339,87 +284,64 @@ impl Library {
         Ok(last)
     }
 
-    async fn remove_missing_session_from_index(&self, id: SessionId) {
-        if let Some(index) = self.context.index.clone() {
-            // The next search retries a failed removal.
-            let _ = self
-                .context
-                .natives
-                .with_catalog(move |_| index.remove_own_session(&id, INDEX_REMOVAL_TIMEOUT))
-                .await;
-        }
-    }
-
     /// Loads the snippets of the matching turns.
     async fn load_snippets(
         &self,
-        report: &mut SearchReport,
+        hits: &mut [SearchHit],
         words: &QueryWords,
-        dedup: SearchDedup,
     ) -> Result<(), LibraryError> {
-        let mut native_turns: Vec<(usize, usize, NativeSession, Option<Mark>)> = Vec::new();
-        for (hit_index, hit) in report.hits.iter_mut().enumerate() {
-            let id = hit.conversation.id();
-            let marks = dedup
-                .hit_turns
-                .iter()
-                .find(|(conversation_id, _)| *conversation_id == id);
-            let marks = marks.map(|(_, turns)| turns.as_slice()).unwrap_or_default();
-            for (turn_index, (turn, mark)) in hit.turns.iter_mut().zip(marks).enumerate() {
-                match &hit.conversation {
-                    Conversation::Session(..) => {
-                        if let Some(Mark::Id(id)) = &mark.after
-                            && let Ok(id) = id.parse()
-                        {
-                            let messages = self.context.store.messages(TurnId(id)).await?;
-                            turn.snippet =
-                                build_snippet(&SearchableText::from_messages(&messages), words);
-                        }
-                    }
-                    Conversation::Native(entry) => {
-                        native_turns.push((
-                            hit_index,
-                            turn_index,
-                            entry.session.clone(),
-                            mark.after.clone(),
-                        ));
-                    }
+        let mut sources: Vec<(NativeSession, Option<Mark>)> = Vec::new();
+        let mut native_turns: Vec<&mut SearchHitTurn> = Vec::new();
+        for hit in hits {
+            for turn in &mut hit.turns {
+                if let Conversation::Native(native) = &hit.conversation {
+                    sources.push((native.session.clone(), turn.after.clone()));
+                    native_turns.push(turn);
+                } else if let Some(Mark::Id(id)) = &turn.after
+                    && let Ok(id) = id.parse()
+                {
+                    let messages = self.context.store.messages(TurnId(id)).await?;
+                    turn.snippet = build_snippet(&SearchableText::from_messages(&messages), words);
                 }
             }
         }
         let words = words.clone();
         let load = move |catalog: &Catalog| {
-            let snippets =
-                native_turns
-                    .into_iter()
-                    .map(|(hit_index, turn_index, session, after)| {
-                        // A session that was deleted since then stays in the result, without a snippet.
-                        let texts = catalog.read_turn_text(&session, after.as_ref());
-                        let texts = texts.unwrap_or_default();
-                        (hit_index, turn_index, build_snippet(&texts, &words))
-                    });
+            let snippets = sources.iter().map(|(session, after)| {
+                // A session that was deleted since then stays in the result, without a snippet.
+                let texts = catalog.read_turn_text(session, after.as_ref());
+                build_snippet(&texts.unwrap_or_default(), &words)
+            });
             snippets.collect::<Vec<_>>()
         };
-        for (hit_index, turn_index, snippet) in self.context.natives.with_catalog(load).await {
-            let turns = report.hits.get_mut(hit_index).map(|hit| &mut hit.turns);
-            if let Some(turn) = turns.and_then(|turns| turns.get_mut(turn_index)) {
-                turn.snippet = snippet;
-            }
+        let snippets = self.context.natives.with_catalog(load).await;
+        for (turn, snippet) in native_turns.into_iter().zip(snippets) {
+            turn.snippet = snippet;
         }
         Ok(())
     }
 }
 
-/// Native sessions that are attached to a session of segue.
-struct AttachedNatives {
-    ids: HashSet<String>,
-}
-
-/// Turns found so far, to detect duplicates and to load snippets.
-#[derive(Default)]
-struct SearchDedup {
-    turn_ids: HashSet<String>,
-    hit_turns: Vec<(ConversationId, Vec<IndexHitTurn>)>,
+async fn query_index(
+    index: Arc<Index>,
+    request: &SearchRequest,
+    own_ids: Option<HashSet<String>>,
+    skip: usize,
+) -> Result<IndexHits, IndexError> {
+    let request = request.clone();
+    run_blocking(move || {
+        index.search(&IndexQuery {
+            query: &request.query,
+            order: request.order,
+            // Some hits are duplicates of others.
+            limit: request.limit + request.skip + 10,
+            skip,
+            max_turns: request.turns_per_session,
+            project: request.project.as_deref(),
+            own_sessions: own_ids.as_ref(),
+        })
+    })
+    .await
 }
 
 impl fmt::Display for SearchReport {
@@ -439,7 +361,7 @@ impl fmt::Display for SearchReport {
                     (&native.session.provider, native.session.head.title.as_ref())
                 }
             };
-            let title = to_single_line(title.map_or("", segue_core::session::Title::as_str));
+            let title = to_single_line(title.map_or("", Title::as_str));
             write!(f, "\n{} ({provider}", hit.conversation.id())?;
             if !title.is_empty() {
                 write!(f, ", {title:?}")?;

@@ -5,7 +5,7 @@ use segue_core::policy::ProviderHealth;
 use segue_core::session::{
     Decision, Leg, Lineage, Message, Session, SessionSnapshot, SessionStatus, Turn, TurnState,
 };
-use segue_store::{LeaseHolder, PageCursor, PageRequest, SessionFilter, SessionOrigin, TagCount};
+use segue_store::{LeaseHolder, PageRequest, SessionFilter, SessionOrigin, TagCount};
 
 use crate::library::Library;
 use crate::turn::message_chunks::merge_chunks;
@@ -14,8 +14,8 @@ use crate::{AccessError, Conversation};
 /// Maximum number of decisions in a view.
 const MAX_VIEW_DECISIONS: u32 = 1000;
 
-/// A page of sessions with their status, and the position of the next page.
-pub type ListedSessions = (Vec<(Session, SessionStatus)>, Option<PageCursor>);
+/// Number of sessions in one query to the store.
+const SESSION_PAGE_SIZE: u32 = 500;
 
 /// A session with its legs, decisions and lineage.
 #[derive(Debug, Clone)]
@@ -65,19 +65,19 @@ pub struct TranscriptTurn {
 }
 
 impl Library {
-    /// Returns the sessions that match a filter, newest first, with their status, and the position of the next page.
-    pub async fn list_sessions(
-        &self,
-        filter: &SessionFilter,
-        page: PageRequest,
-    ) -> Result<ListedSessions, AccessError> {
-        let session_page = self.context.store.list_sessions(filter, page).await?;
-        let mut sessions = Vec::with_capacity(session_page.sessions.len());
-        for session in session_page.sessions {
-            let status = self.context.leases.session_status(&session).await?;
-            sessions.push((session, status));
+    /// Returns all sessions that match a filter, newest first.
+    pub async fn all_sessions(&self, filter: &SessionFilter) -> Result<Vec<Session>, AccessError> {
+        let mut sessions = Vec::new();
+        let mut page = PageRequest::first(SESSION_PAGE_SIZE);
+        loop {
+            let listing = self.context.store.list_sessions(filter, page.clone());
+            let session_page = listing.await?;
+            sessions.extend(session_page.sessions);
+            if session_page.next.is_none() {
+                return Ok(sessions);
+            }
+            page.after = session_page.next;
         }
-        Ok((sessions, session_page.next))
     }
 
     /// Returns the status of a session. A turn that is marked as running without a live process was interrupted.
@@ -102,18 +102,14 @@ impl Library {
         let SessionSnapshot {
             legs, providers, ..
         } = self.context.require_snapshot(&session.id).await?;
-        let leg_turn_ranges = self.turn_ranges_by_leg(&legs, &session).await?;
+        let (store, leases, id) = (&self.context.store, &self.context.leases, &session.id);
         Ok(SessionView {
-            status: self.context.leases.session_status(&session).await?,
-            decisions: self
-                .context
-                .store
-                .decisions(&session.id, MAX_VIEW_DECISIONS)
-                .await?,
-            lease_holder: self.context.leases.live_lease_holder(&session.id).await?,
-            lineage: self.context.store.lineage(&session.id).await?,
-            origin: self.context.store.session_origin(&session.id).await?,
-            leg_turn_ranges,
+            leg_turn_ranges: self.turn_ranges_by_leg(&legs, &session).await?,
+            status: leases.session_status(&session).await?,
+            decisions: store.decisions(id, MAX_VIEW_DECISIONS).await?,
+            lease_holder: leases.live_lease_holder(id).await?,
+            lineage: store.lineage(id).await?,
+            origin: store.session_origin(id).await?,
             provider_health: providers.health,
             legs,
             session,
@@ -130,16 +126,16 @@ impl Library {
         legs: &[Leg],
         session: &Session,
     ) -> Result<ProviderId, AccessError> {
-        let attempts = self.context.store.attempts(turn.id).await?;
-        let last = attempts.last().map(|attempt| attempt.leg);
-        let leg = match last {
-            None => legs.first().cloned(),
-            Some(last) => match legs.iter().find(|leg| leg.id == last) {
-                Some(leg) => Some(leg.clone()),
-                None => self.context.store.leg(last).await?,
+        let store = &self.context.store;
+        let attempts = store.attempts(turn.id).await?;
+        let provider = match attempts.last() {
+            None => legs.first().map(|leg| leg.provider.clone()),
+            Some(last) => match legs.iter().find(|leg| leg.id == last.leg) {
+                Some(leg) => Some(leg.provider.clone()),
+                None => store.leg(last.leg).await?.map(|leg| leg.provider),
             },
         };
-        Ok(leg.map_or_else(|| session.provider.clone(), |leg| leg.provider))
+        Ok(provider.unwrap_or_else(|| session.provider.clone()))
     }
 
     /// Loads a session with all its messages.
@@ -151,12 +147,10 @@ impl Library {
             if turn.state == TurnState::Running && status == SessionStatus::Interrupted {
                 turn.state = TurnState::Interrupted;
             }
-            let messages = merge_chunks(self.context.store.messages(turn.id).await?);
-            let provider = self.turn_provider(&turn, &legs, &session).await?;
             turns.push(TranscriptTurn {
+                messages: merge_chunks(self.context.store.messages(turn.id).await?),
+                provider: self.turn_provider(&turn, &legs, &session).await?,
                 turn,
-                messages,
-                provider,
             });
         }
         Ok(Transcript {
@@ -173,7 +167,7 @@ impl Library {
     }
 
     /// Returns for each leg the first and the last turn on the path to the head that ran on it; `None` if no turn did.
-    pub(crate) async fn turn_ranges_by_leg(
+    async fn turn_ranges_by_leg(
         &self,
         legs: &[Leg],
         session: &Session,
@@ -181,13 +175,11 @@ impl Library {
         let mut ranges: Vec<Option<(u32, u32)>> = vec![None; legs.len()];
         for turn in self.context.store.turns(&session.id).await? {
             let attempts = self.context.store.attempts(turn.id).await?;
-            let Some(last) = attempts.last() else {
-                continue;
-            };
-            let index = legs.iter().position(|leg| leg.id == last.leg);
-            if let Some(turns) = index.and_then(|index| ranges.get_mut(index)) {
-                let first = turns.map_or(turn.number, |(first, _)| first);
-                *turns = Some((first, turn.number));
+            let last_leg = attempts.last().map(|attempt| attempt.leg);
+            let mut legs_with_ranges = legs.iter().zip(&mut ranges);
+            if let Some((_, range)) = legs_with_ranges.find(|(leg, _)| Some(leg.id) == last_leg) {
+                let first = range.map_or(turn.number, |(first, _)| first);
+                *range = Some((first, turn.number));
             }
         }
         Ok(ranges)

@@ -5,20 +5,15 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use segue_catalog::{
-    Catalog, NativeRequest, ReadError, ReadStart, RequestCollector, RequestDeduplicator,
-};
+use segue_catalog::{Catalog, NativeRequest, ReadStart, RequestCollector, RequestDeduplicator};
 use segue_core::id::{LegId, NativeId, ProviderId, TurnId};
 use segue_core::session::{Leg, Session, Turn, TurnState, Usage};
 use segue_core::spend::{Cost, SpendRecord};
-use segue_store::{PageRequest, SessionFilter};
+use segue_store::SessionFilter;
 
 use crate::library::Library;
 use crate::native::storage_provider;
 use crate::{LibraryError, NativeEntry};
-
-/// Number of sessions in one query to the store.
-const SESSION_PAGE_SIZE: u32 = 200;
 
 /// Filters of a spending report.
 #[derive(Debug, Clone)]
@@ -59,7 +54,12 @@ impl Library {
         natives.sort_by_key(|native| native.session.head.created_at);
         let wanted = request.clone();
         let read = move |catalog: &Catalog| {
-            let mut ledger = Ledger::new(wanted);
+            let mut ledger = Ledger {
+                request: wanted,
+                totals: BTreeMap::new(),
+                deduplicators: HashMap::new(),
+                read_natives: HashSet::new(),
+            };
             let mut unread = Vec::new();
             for native in &natives {
                 if let Err(reason) = ledger.add_native(catalog, native) {
@@ -70,7 +70,12 @@ impl Library {
         };
         let (mut ledger, unread) = self.context.natives.with_catalog(read).await;
         unreadable.extend(unread);
-        self.add_own_spending(request, &mut ledger).await?;
+        // A session can change its provider, so the current provider does not apply to all its turns.
+        let own_filter = SessionFilter {
+            provider: None,
+            ..filter
+        };
+        self.add_own_spending(&own_filter, &mut ledger).await?;
         Ok(SpendingReport {
             records: ledger.into_records(),
             unreadable,
@@ -80,37 +85,20 @@ impl Library {
     /// Adds the turns for which there is no readable record of an agent.
     async fn add_own_spending(
         &self,
-        request: &SpendingRequest,
+        filter: &SessionFilter,
         ledger: &mut Ledger,
     ) -> Result<(), LibraryError> {
-        // A session can change its provider, so the current provider does not apply to all its turns.
-        let filter = SessionFilter {
-            project: request.project.clone(),
-            since: request.since,
-            ..SessionFilter::default()
-        };
         let mut legs: HashMap<LegId, Leg> = HashMap::new();
         let mut turns: BTreeMap<TurnId, (Session, Turn)> = BTreeMap::new();
-        let mut page = PageRequest::first(SESSION_PAGE_SIZE);
-        loop {
-            let session_page = self.context.store.list_sessions(&filter, page).await?;
-            for session in session_page.sessions {
-                let session_legs = self.context.store.legs(&session.id).await?;
-                legs.extend(session_legs.into_iter().map(|leg| (leg.id, leg)));
-                for turn in self.context.store.turns(&session.id).await? {
-                    if turn.sent && !ledger.is_before(turn.started_at) {
-                        // A fork shares its turns with its origin.
-                        turns.insert(turn.id, (session.clone(), turn));
-                    }
+        for session in self.all_sessions(filter).await? {
+            let session_legs = self.context.store.legs(&session.id).await?;
+            legs.extend(session_legs.into_iter().map(|leg| (leg.id, leg)));
+            for turn in self.context.store.turns(&session.id).await? {
+                if turn.sent && !ledger.is_before(turn.started_at) {
+                    // A fork shares its turns with its origin.
+                    turns.insert(turn.id, (session.clone(), turn));
                 }
             }
-            let Some(after) = session_page.next else {
-                break;
-            };
-            page = PageRequest {
-                after: Some(after),
-                limit: SESSION_PAGE_SIZE,
-            };
         }
         for (session, turn) in turns.values() {
             let attempts = self.context.store.attempts(turn.id).await?;
@@ -120,12 +108,12 @@ impl Library {
             // A turn without a leg was made in the agent's own program, or in a session that was deleted.
             let was_read = leg.map_or(can_read, |leg| ledger.has_read(leg));
             if !was_read {
-                let native_provider = storage_provider(provider);
-                ledger.add_own_turn(
-                    session,
-                    if can_read { &native_provider } else { provider },
-                    turn,
-                );
+                let provider = if can_read {
+                    storage_provider(provider)
+                } else {
+                    provider.clone()
+                };
+                ledger.add_own_turn(session, provider, turn);
             }
         }
         Ok(())
@@ -163,15 +151,6 @@ struct Ledger {
 }
 
 impl Ledger {
-    fn new(request: SpendingRequest) -> Self {
-        Self {
-            request,
-            totals: BTreeMap::new(),
-            deduplicators: HashMap::new(),
-            read_natives: HashSet::new(),
-        }
-    }
-
     fn is_before(&self, at: Timestamp) -> bool {
         self.request.since.is_some_and(|since| at < since)
     }
@@ -181,18 +160,17 @@ impl Ledger {
         let session = &native.session;
         let mut records = catalog
             .open_records(session, &ReadStart::Beginning)
-            .map_err(|error| format_read_error(&error))?;
+            .map_err(|error| error.format_error_chain())?;
         // The requests before a read error count as well.
         let mut counter = RequestCollector::default();
-        let read_error = loop {
+        let read = loop {
             match records.next() {
                 Ok(Some(record)) => counter.add_record(record),
-                Ok(None) => break None,
-                Err(error) => break Some(format_read_error(&error)),
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error.format_error_chain()),
             }
         };
-        self.read_natives
-            .insert((session.provider.clone(), session.head.id.clone()));
+        self.read_natives.insert(native.key());
         let deduplicator = self
             .deduplicators
             .entry(session.provider.clone())
@@ -200,7 +178,7 @@ impl Ledger {
         for request in deduplicator.remove_copies(counter.into_requests()) {
             self.add_request(native, request);
         }
-        read_error.map_or(Ok(()), Err)
+        read
     }
 
     fn add_request(&mut self, native: &NativeEntry, request: NativeRequest) {
@@ -226,18 +204,16 @@ impl Ledger {
 
     /// Returns `true` if the native session of a leg was read.
     fn has_read(&self, leg: &Leg) -> bool {
-        let id = leg.native_id.clone();
-        id.is_some_and(|id| {
-            self.read_natives
-                .contains(&(storage_provider(&leg.provider), id))
-        })
+        let key = |id: &NativeId| (storage_provider(&leg.provider), id.clone());
+        let native_id = leg.native_id.as_ref();
+        native_id.is_some_and(|id| self.read_natives.contains(&key(id)))
     }
 
     /// Adds a turn of segue's record.
-    fn add_own_turn(&mut self, session: &Session, provider: &ProviderId, turn: &Turn) {
+    fn add_own_turn(&mut self, session: &Session, provider: ProviderId, turn: &Turn) {
         let wanted = self.request.provider.as_ref();
         let is_other_provider =
-            wanted.is_some_and(|wanted| storage_provider(wanted) != storage_provider(provider));
+            wanted.is_some_and(|wanted| storage_provider(wanted) != storage_provider(&provider));
         // A turn that did not finish and reports no usage may have used no tokens.
         let has_no_usage = turn.usage == Usage::default() && turn.state != TurnState::Finished;
         if is_other_provider || has_no_usage {
@@ -245,7 +221,7 @@ impl Ledger {
         }
         let key = LedgerKey {
             day: self.day(turn.started_at),
-            provider: provider.clone(),
+            provider,
             model: None,
             project: Some(session.project.key.clone()),
             has_usage: turn.usage != Usage::default(),
@@ -266,7 +242,8 @@ impl Ledger {
     }
 
     fn into_records(self) -> Vec<SpendRecord> {
-        let to_record = |(key, totals): (LedgerKey, LedgerTotals)| SpendRecord {
+        let totals = self.totals.into_iter();
+        let records = totals.map(|(key, totals)| SpendRecord {
             day: key.day,
             provider: key.provider,
             model: key.model,
@@ -274,14 +251,7 @@ impl Ledger {
             turns: totals.turns,
             usage: totals.usage,
             cost: key.has_cost.then_some(totals.cost),
-        };
-        self.totals.into_iter().map(to_record).collect()
+        });
+        records.collect()
     }
-}
-
-/// Formats a read error with its cause.
-fn format_read_error(error: &ReadError) -> String {
-    let source = std::error::Error::source(error);
-    let source = source.map_or(String::new(), |source| format!(": {source}"));
-    format!("{error}{source}")
 }

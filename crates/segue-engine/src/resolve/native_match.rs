@@ -79,16 +79,12 @@ impl Resolver {
         } else {
             Freshness::Scanned
         };
-        let natives = match self
+        let listing = self
             .library
-            .list_indexed_natives(&filter, u32::MAX, freshness)
-            .await?
-        {
-            Ok(indexed) => indexed.natives,
-            Err(_) => self.library.list_unattached_natives(&filter).await?.0,
-        };
+            .list_unattached_natives(&filter, u32::MAX, freshness)
+            .await?;
         let is_active = |native: &NativeEntry| is_recent(native.session.head.updated_at, now);
-        Ok(natives.into_iter().filter(is_active).collect())
+        Ok(listing.natives.into_iter().filter(is_active).collect())
     }
 
     /// Returns the newest of the native sessions that had the purpose and can be resumed.

@@ -64,7 +64,7 @@ impl From<&NativeSession> for SessionMatch {
         let head = &native.head;
         let title = head.title.as_ref().map(|title| title.as_str().to_owned());
         Self {
-            id: ConversationId::Native(native.provider.clone(), head.id.clone()),
+            id: ConversationId::from(native),
             title: title.or_else(|| {
                 let prompt = head.first_prompt.as_deref();
                 prompt.map(|prompt| FirstPrompt::user_prompt(prompt).to_owned())

@@ -7,10 +7,10 @@ use segue_core::session::{
 };
 use segue_store::{ForkPoint, StoreError, TagChange};
 
-use crate::SessionError;
 use crate::reconcile::{ReconcileMode, ReconciledSession};
 use crate::session::SessionEditor;
 use crate::session::revert::{DetachedTurns, count_turns};
+use crate::{Library, SessionError};
 
 /// Result of a revert, or of undoing one.
 #[derive(Debug, Clone)]
@@ -216,7 +216,9 @@ impl SessionEditor {
         let deleted = self.context.store.delete_session(&guard.lease).await;
         guard.release().await;
         deleted?;
-        self.library.remove_session_from_index(&session.id).await;
+        self.library
+            .remove_session_from_index(&session.id, Library::INDEX_LOCK_TIMEOUT)
+            .await;
         Ok(takeover.into_iter().collect())
     }
 }

@@ -16,6 +16,7 @@ use super::{
     PlannedDeletion, SkippedNative,
 };
 use crate::context::run_blocking;
+use crate::library::Library;
 use crate::native::storage_provider;
 use crate::upkeep::Upkeep;
 use crate::{AccessError, Conversation, ConversationId, UpkeepError};
@@ -253,7 +254,7 @@ impl Upkeep {
             {
                 self.context.store.delete_session(&guard.lease).await?;
                 self.library
-                    .remove_session_from_index(&guard.lease.session)
+                    .remove_session_from_index(&guard.lease.session, Library::INDEX_LOCK_TIMEOUT)
                     .await;
             }
             Ok::<_, UpkeepError>(natives)

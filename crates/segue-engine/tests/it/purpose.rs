@@ -4,7 +4,7 @@ use segue_core::id::{FeatureId, ProviderId};
 use segue_core::policy::Policy;
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::OpenMode;
-use segue_engine::{Conversation, MessageAuthor, PurposeSession, Target};
+use segue_engine::{MessageAuthor, PurposeSession, Target};
 use segue_store::Store;
 
 use crate::scripted::{EngineHarness, end_turn, send_text};
@@ -74,9 +74,7 @@ async fn messages_added_before_the_first_prompt_are_in_its_brief() {
             .sessions()
             .add_message(&session.id, MessageAuthor::User, "amounts are in cents");
     adding.await.unwrap();
-    let session = harness.store.session(&session.id).await.unwrap().unwrap();
-    let status = engine.library().session_status(&session).await.unwrap();
-    let conversation = Conversation::Session(Box::new(session.clone()), status);
+    let conversation = engine.library().conversation(&session.id).await.unwrap();
     let preview = engine
         .briefs()
         .preview_brief(&conversation, None, "go")

@@ -343,7 +343,7 @@ fn list_task_sessions<'a>(task: &TaskLinks<'a, PortableSession>) -> Vec<&'a Port
 fn render_feature(links: &FeatureLinks<'_, PortableSession>) -> Option<String> {
     let id = links.feature?.as_str();
     let mut sessions = links.sessions.clone();
-    sessions.extend(links.tasks.iter().flat_map(list_task_sessions));
+    sessions.extend(links.tasks.values().flat_map(list_task_sessions));
     let imported = latest_imported_fields(&sessions, |session| &session.extra_fields.feature);
     let imported_session_id = string_field(&imported, &["sessionId"])
         .filter(|_| is_unchanged_since_import(&links.sessions));

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use segue_api::index::{IndexSummary, RefreshedIndex, UnreadableFiles};
 use segue_catalog::Index;
-use segue_catalog::index::{IndexError, IndexFilter};
+use segue_catalog::index::{IndexError, IndexFilter, RefreshOutcome};
 use segue_core::number_format::format_count;
-use segue_engine::{IndexSync, LibraryError};
+use segue_engine::LibraryError;
 
 use crate::app::App;
 use crate::cli::{IndexArgs, IndexCommand, IndexOutputArgs};
@@ -101,7 +101,7 @@ async fn refresh_index(app: &App, index: &Index, output: &IndexOutputArgs) -> Re
     let started = Instant::now();
     let library = app.engine.library();
     let refreshing = |on_progress| library.refresh_index(INDEX_COMMAND_LOCK_TIMEOUT, on_progress);
-    let Some(IndexSync::UpToDate(stats)) = with_progress_line(refreshing).await? else {
+    let Some(RefreshOutcome::Completed(stats)) = with_progress_line(refreshing).await? else {
         return Err(index_busy_error());
     };
     if output.json {

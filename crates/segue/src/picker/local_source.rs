@@ -8,13 +8,13 @@ use std::sync::{Arc, mpsc};
 use jiff::{Timestamp, Zoned};
 use rows::{conversation_details, conversation_row, highlight_matches, preview_turn};
 use segue_api::text::{ShellActions, format_decision};
-use segue_catalog::index::{IndexFilter, OwnSessionStamp};
+use segue_catalog::index::{IndexFilter, OwnSessionStamp, RefreshOutcome};
 use segue_catalog::{ArchiveOutcome, Index};
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, Session, SessionRef, Tag};
 use segue_core::time_input::parse_time_input;
 use segue_engine::{
-    Conversation, ConversationList, EngineError, Freshness, HitOrder, IndexSync, Library,
+    Conversation, ConversationList, EngineError, Freshness, HitOrder, Library,
     LibraryError, NativeEntry, SearchQuery, SearchRequest,
 };
 use segue_store::SessionFilter;
@@ -368,7 +368,7 @@ impl DataSource for LocalSource {
             .last_fingerprint
             .insert(self.list_fingerprint().map_err(format_error)?);
         Ok(match sync {
-            Some(IndexSync::UpToDate(stats))
+            Some(RefreshOutcome::Completed(stats))
                 if stats.sources_read == 0 && stats.sources_missing == 0 && before == *after =>
             {
                 ListRefresh::Unchanged

@@ -13,7 +13,7 @@ use segue_core::scope::TaskId;
 use segue_core::session::Session;
 use segue_engine::{ExportOutcome, count_tokens};
 use segue_formats::{PortableSession, dagent, markdown};
-use segue_store::{PageRequest, SessionFilter};
+use segue_store::SessionFilter;
 
 use crate::app::App;
 use crate::cli::{ExportArgs, ExportFormatArg};
@@ -92,12 +92,8 @@ async fn select_sessions(app: &App, args: &ExportArgs) -> Result<Vec<Session>, C
             feature: args.feature.clone(),
             ..SessionFilter::default()
         };
-        let (listed, _) = app
-            .engine
-            .library()
-            .list_sessions(&filter, PageRequest::first(u32::MAX))
-            .await?;
-        if let (true, Some(feature)) = (listed.is_empty(), &args.feature) {
+        let sessions = app.engine.library().all_sessions(&filter).await?;
+        if let (true, Some(feature)) = (sessions.is_empty(), &args.feature) {
             let error = CliError::failed(format!(
                 "no sessions for feature `{feature}` in this project"
             ));
@@ -105,7 +101,7 @@ async fn select_sessions(app: &App, args: &ExportArgs) -> Result<Vec<Session>, C
                 error.with_hint("run `segue session list` to see the sessions and their purposes")
             );
         }
-        return Ok(listed.into_iter().map(|(session, _)| session).collect());
+        return Ok(sessions);
     }
     let mut sessions: Vec<Session> = Vec::new();
     for id in &args.ids {
