@@ -17,8 +17,9 @@ use segue_core::session::{Decision, Session, SkipReason};
 
 use crate::context::EngineContext;
 use crate::library::Library;
+use crate::native::storage_provider;
 use crate::resolve::Resolver;
-use crate::{ConversationId, UpkeepError};
+use crate::{AccessError, ConversationId, UpkeepError};
 
 /// Locations of the copies, and the agents' programs that manage sessions.
 #[derive(Debug, Clone)]
@@ -87,7 +88,7 @@ impl PlannedDeletion {
     /// Returns the id of the native session.
     #[must_use]
     pub fn id(&self) -> ConversationId {
-        ConversationId::Native(self.session.provider.clone(), self.session.head.id.clone())
+        ConversationId::from(&self.session)
     }
 }
 
@@ -180,9 +181,19 @@ impl Upkeep {
             resolver: resolver.clone(),
         }
     }
-}
 
-impl Upkeep {
+    /// Returns the native sessions of an agent with this id, live ones before copies.
+    async fn find_natives(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Result<Vec<NativeSession>, AccessError> {
+        let qualified_id = format!("{}:{id}", storage_provider(provider));
+        let entries = self.context.natives.lookup_natives(&qualified_id).await?;
+        let sessions = entries.into_iter().map(|native| native.session);
+        Ok(sessions.filter(|session| session.head.id == *id).collect())
+    }
+
     fn archive_service(&self) -> Result<&ArchiveService, UpkeepError> {
         self.context
             .archive_service

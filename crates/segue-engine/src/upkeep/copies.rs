@@ -1,18 +1,18 @@
 //! Archiving of native sessions, and restoring of copies.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use segue_catalog::{
-    Archive, ArchiveError, ArchiveOutcome, ArchivedSession, CopyLocation, DeletedWith,
-    NativeSession, RestoredFileTimes,
+    ArchiveError, ArchiveOutcome, ArchivedSession, CopyLocation, DeletedWith, NativeSession,
+    RestoredFileTimes,
 };
-use segue_core::id::{ProviderId, SessionId};
+use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{MatchedBy, Project, RefCandidate, RefMatch, Session, best_ref_match};
 use segue_store::TagChange;
 
 use super::RestoreOutcome;
-use super::delete::{collect_natives, native_conversation_id, purge_session_copies};
+use super::delete::{collect_natives, purge_session_copies};
 use crate::context::run_blocking;
 use crate::native::storage_provider;
 use crate::resolve::adopt::AdoptionHint;
@@ -38,6 +38,44 @@ fn is_deleted_with(copy: &ArchivedSession, session: &SessionId) -> bool {
     deleted_with.is_some_and(|deleted| deleted.id == *session)
 }
 
+/// Finds the first copy of the session that a text means: an id or its prefix, also as `claude:ID`.
+fn match_copy(mut all: Vec<ArchivedSession>, text: &str) -> Result<ArchivedSession, UpkeepError> {
+    let qualified = text
+        .split_once(':')
+        .and_then(|(name, native_id)| Some((Some(ProviderId::parse(name).ok()?), native_id)));
+    let (provider, id) = qualified.unwrap_or((None, text));
+    all.retain(|entry| {
+        let is_provider = |provider: &ProviderId| *provider == entry.manifest.provider;
+        entry.manifest.id.as_str().starts_with(id) && provider.as_ref().is_none_or(is_provider)
+    });
+    if all.iter().any(|entry| entry.manifest.id.as_str() == id) {
+        all.retain(|entry| entry.manifest.id.as_str() == id);
+    }
+    let matches = all
+        .iter()
+        .map(|entry| SessionMatch::from(&entry.native_session()));
+    let candidates = unique_matches(matches.collect());
+    match all.into_iter().next() {
+        None => Err(UpkeepError::NoCopy(text.to_owned())),
+        Some(entry) if candidates.len() == 1 => Ok(entry),
+        Some(_) => {
+            let text = text.to_owned();
+            Err(ResolveError::Ambiguous { text, candidates }.into())
+        }
+    }
+}
+
+/// Removes later matches of the same conversation.
+fn unique_matches(matches: Vec<SessionMatch>) -> Vec<SessionMatch> {
+    let mut unique: Vec<SessionMatch> = Vec::new();
+    for candidate in matches {
+        if !unique.iter().any(|existing| existing.id == candidate.id) {
+            unique.push(candidate);
+        }
+    }
+    unique
+}
+
 impl Upkeep {
     /// Returns the native sessions of a conversation that still exist.
     pub async fn list_conversation_natives(
@@ -50,16 +88,8 @@ impl Upkeep {
         };
         let mut all = Vec::new();
         for (provider, id) in collect_natives(&self.context.store.legs(&session.id).await?) {
-            if self.context.natives.can_read_sessions(&provider) {
-                let qualified_id = format!("{}:{id}", storage_provider(&provider));
-                let entries = self
-                    .context
-                    .natives
-                    .lookup_natives(&qualified_id)
-                    .await?
-                    .into_iter();
-                let natives = entries.map(|native| native.session);
-                all.extend(natives.filter(|session| session.head.id == id));
+            if self.can_list_sessions(&provider) {
+                all.extend(self.find_natives(&provider, &id).await?);
             }
         }
         Ok(all)
@@ -89,7 +119,7 @@ impl Upkeep {
 
     /// Returns `true` if the archive has the current state of a native session.
     pub async fn is_archived(&self, session: &NativeSession) -> Result<bool, UpkeepError> {
-        let (session, archive) = (session.clone(), self.native_archive()?.clone());
+        let (session, archive) = (session.clone(), self.archive_service()?.archive.clone());
         let saved = self.context.natives.with_catalog(move |catalog| {
             catalog.is_only_archived(&session) || catalog.is_archived(&session, &archive)
         });
@@ -102,16 +132,12 @@ impl Upkeep {
         self.context.natives.catalog.is_only_archived(session)
     }
 
-    fn native_archive(&self) -> Result<&Archive, UpkeepError> {
-        Ok(&self.archive_service()?.archive)
-    }
-
     /// Copies a native session to the archive, unless the archive has its current state.
     pub async fn archive_native(
         &self,
         session: &NativeSession,
     ) -> Result<ArchiveOutcome, UpkeepError> {
-        let (session, archive) = (session.clone(), self.native_archive()?.clone());
+        let (session, archive) = (session.clone(), self.archive_service()?.archive.clone());
         let at = self.context.now();
         let saved = self.context.natives.with_catalog(move |catalog| {
             if catalog.is_only_archived(&session)
@@ -141,54 +167,24 @@ impl Upkeep {
 
     /// Finds the newest copy of the session that a text means: an id or its prefix, also as `claude:ID`.
     pub async fn find_copy(&self, text: &str) -> Result<ArchivedSession, UpkeepError> {
+        match_copy(self.list_newest_copies().await?, text)
+    }
+
+    async fn list_newest_copies(&self) -> Result<Vec<ArchivedSession>, UpkeepError> {
         let (mut all, _) = self.list_copies().await?;
         all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
-        let provider = text
-            .split_once(':')
-            .and_then(|(name, native_id)| Some((ProviderId::parse(name).ok()?, native_id)));
-        let (provider, id) =
-            provider.map_or((None, text), |(name, native_id)| (Some(name), native_id));
-        all.retain(|entry| {
-            let manifest = &entry.manifest;
-            manifest.id.as_str().starts_with(id)
-                && provider
-                    .as_ref()
-                    .is_none_or(|provider| *provider == manifest.provider)
-        });
-        if all.iter().any(|entry| entry.manifest.id.as_str() == id) {
-            all.retain(|entry| entry.manifest.id.as_str() == id);
-        }
-        let mut candidates: Vec<SessionMatch> = Vec::new();
-        for entry in &all {
-            let session_match = SessionMatch::from(&entry.native_session());
-            if !candidates
-                .iter()
-                .any(|existing| existing.id == session_match.id)
-            {
-                candidates.push(session_match);
-            }
-        }
-        match (candidates.len(), all.into_iter().next()) {
-            (1, Some(entry)) => Ok(entry),
-            (0, _) | (_, None) => Err(UpkeepError::NoCopy(text.to_owned())),
-            _ => Err(ResolveError::Ambiguous {
-                text: text.to_owned(),
-                candidates,
-            }
-            .into()),
-        }
+        Ok(all)
     }
 
     /// Finds the newest copies of the sessions that a text means: one native session, or all native sessions on which a
     /// session of segue runs, or ran when it was deleted.
     pub async fn find_copies(&self, text: &str) -> Result<Vec<ArchivedSession>, UpkeepError> {
-        let no_copy_error = match self.find_copy(text).await {
+        let all = self.list_newest_copies().await?;
+        let no_copy_error = match match_copy(all.clone(), text) {
             Ok(copy) => return Ok(vec![copy]),
-            Err(UpkeepError::NoCopy(text)) => UpkeepError::NoCopy(text),
+            Err(error @ UpkeepError::NoCopy(_)) => error,
             Err(error) => return Err(error),
         };
-        let (mut all, _) = self.list_copies().await?;
-        all.sort_by_key(|entry| std::cmp::Reverse(entry.manifest.at));
         let deleted = all.iter().filter_map(|entry| {
             match_deleted_session(text, &entry.manifest.deleted_with.as_ref()?.id)
         });
@@ -207,15 +203,17 @@ impl Upkeep {
         };
         let mut session_copies: Vec<ArchivedSession> = Vec::new();
         for entry in all {
-            let (provider, id) = (&entry.manifest.provider, &entry.manifest.id);
-            let belongs_to_session = is_deleted_with(&entry, &session)
-                || legs.iter().any(|(leg_provider, leg_native_id)| {
-                    storage_provider(leg_provider) == *provider && leg_native_id == id
-                });
-            let is_same_native = |existing_copy: &ArchivedSession| {
-                (&existing_copy.manifest.provider, &existing_copy.manifest.id) == (provider, id)
+            let is_copy_of = |provider: &ProviderId, id: &NativeId| {
+                *provider == entry.manifest.provider && *id == entry.manifest.id
             };
-            if belongs_to_session && !session_copies.iter().any(is_same_native) {
+            let belongs_to_session = is_deleted_with(&entry, &session)
+                || legs
+                    .iter()
+                    .any(|(provider, id)| is_copy_of(&storage_provider(provider), id));
+            let is_older_copy = session_copies
+                .iter()
+                .any(|newer| is_copy_of(&newer.manifest.provider, &newer.manifest.id));
+            if belongs_to_session && !is_older_copy {
                 session_copies.push(entry);
             }
         }
@@ -232,27 +230,21 @@ impl Upkeep {
         copies: &[ArchivedSession],
         matches: &[RefCandidate],
     ) -> Result<UpkeepError, UpkeepError> {
-        let mut candidates: Vec<SessionMatch> = Vec::new();
+        let mut candidates = Vec::new();
         for candidate in matches {
             let stored = self.context.store.session(&candidate.id).await?;
             let mut copies = copies.iter();
             let copy = copies.find(|entry| is_deleted_with(entry, &candidate.id));
-            let session_match = match (stored, copy) {
-                (Some(session), _) => SessionMatch::from(&session),
-                (None, Some(copy)) => SessionMatch {
+            let session_match = match stored {
+                Some(session) => Some(SessionMatch::from(&session)),
+                None => copy.map(|copy| SessionMatch {
                     id: ConversationId::Session(candidate.id.clone()),
                     ..SessionMatch::from(&copy.native_session())
-                },
-                (None, None) => continue,
+                }),
             };
-            if !candidates
-                .iter()
-                .any(|existing| existing.id == session_match.id)
-            {
-                candidates.push(session_match);
-            }
+            candidates.extend(session_match);
         }
-        let text = text.to_owned();
+        let (text, candidates) = (text.to_owned(), unique_matches(candidates));
         Ok(ResolveError::Ambiguous { text, candidates }.into())
     }
 
@@ -269,18 +261,15 @@ impl Upkeep {
         let service = self.archive_service()?.clone();
         let manifest = &entry.manifest;
         let (provider, id) = (&manifest.provider, &manifest.id);
-        let Some(home) = self.context.natives.catalog.provider_home(provider) else {
-            return Err(UpkeepError::ProviderUnreadable(provider.clone()));
-        };
-        let home = home.to_owned();
-        let is_row_based = manifest.is_stored_in_database();
-        if is_row_based && self.context.natives.is_live(provider, id).await? {
-            return Err(UpkeepError::AlreadyExists(native_conversation_id(
-                &entry.native_session(),
-            )));
+        let home = self.context.natives.catalog.provider_home(provider);
+        let home = home.ok_or_else(|| UpkeepError::ProviderUnreadable(provider.clone()))?;
+        let natives = &self.context.natives;
+        let conversation_id = ConversationId::Native(provider.clone(), id.clone());
+        if manifest.is_stored_in_database() && natives.is_live(provider, id).await? {
+            return Err(UpkeepError::AlreadyExists(conversation_id));
         }
         let exports = service.exports_dir.join(format!("{provider}-{id}"));
-        let (copy, to) = (entry.clone(), exports.clone());
+        let (copy, home, to) = (entry.clone(), home.to_owned(), exports.clone());
         let restoring = run_blocking(move || {
             // A restore that was killed may have left files, which must not be imported.
             let _ = std::fs::remove_dir_all(&to);
@@ -293,10 +282,8 @@ impl Upkeep {
             let _ = run_blocking(move || std::fs::remove_dir_all(&exports)).await;
             outcome?;
         }
-        if !self.context.natives.is_live(provider, id).await? {
-            return Err(UpkeepError::NotRestored(native_conversation_id(
-                &entry.native_session(),
-            )));
+        if !natives.is_live(provider, id).await? {
+            return Err(UpkeepError::NotRestored(conversation_id));
         }
         // Must precede the removal of the copy, which has the only record of the title and tags.
         let session = self.adopt_restored_native(entry, current_project).await?;
@@ -334,39 +321,34 @@ impl Upkeep {
             .adopt_by_id(&provider, &manifest.id, current_project, hint)
             .await?;
         // The session may exist with another title, if an earlier restore was interrupted.
+        let store = &self.context.store;
         if session.title != labels.title {
-            self.context
-                .store
-                .rename_session(&session.id, &labels.title)
-                .await?;
+            store.rename_session(&session.id, &labels.title).await?;
         }
         let tags = TagChange {
             add: labels.tags.clone(),
             ..TagChange::default()
         };
-        Ok(Some(
-            self.context.store.change_tags(&session.id, tags).await?,
-        ))
+        Ok(Some(store.change_tags(&session.id, tags).await?))
     }
 
     /// Lets an agent import sessions into its database.
     async fn import_into_agent(
         &self,
         entry: &ArchivedSession,
-        exports: &[std::path::PathBuf],
+        exports: &[PathBuf],
     ) -> Result<(), UpkeepError> {
         let service = self.archive_service()?;
         let provider = &entry.manifest.provider;
         let cli = service.native_cli(provider);
         let cli = cli.ok_or_else(|| UpkeepError::NoProgram(provider.clone()))?;
-        let cwd = entry.manifest.head.cwd.as_deref().map(Path::new);
         // The agent assigns the session to the directory in which it is started.
-        let cwd = cwd.filter(|cwd| cwd.is_dir());
-        let cwd = cwd.ok_or_else(|| {
-            UpkeepError::DirectoryMissing(entry.manifest.head.cwd.clone().unwrap_or_default())
-        })?;
+        let cwd = entry.manifest.head.cwd.as_deref().unwrap_or_default();
+        if !Path::new(cwd).is_dir() {
+            return Err(UpkeepError::DirectoryMissing(cwd.to_owned()));
+        }
         for export in exports {
-            if !cli.import_session(export, cwd).await? {
+            if !cli.import_session(export, Path::new(cwd)).await? {
                 return Err(UpkeepError::NoProgram(provider.clone()));
             }
         }

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use segue_agents::busy::{self, ProcessFilter, ProcessUsingSession};
 use segue_agents::remove_session_copies;
 use segue_catalog::{
-    ArchiveError, ArchivedSession, DeletedWith, NativeSession, SessionLabels, Trash,
+    ArchiveError, ArchivedSession, DeletedWith, NativeSession, SessionArtifacts, SessionLabels,
+    Trash,
 };
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Leg, MatchedBy, Session, SkipReason, TitleSource};
@@ -19,7 +20,7 @@ use crate::context::run_blocking;
 use crate::library::Library;
 use crate::native::storage_provider;
 use crate::upkeep::Upkeep;
-use crate::{AccessError, Conversation, ConversationId, UpkeepError};
+use crate::{AccessError, Conversation, UpkeepError};
 
 /// Seconds after the last write in which a process may still be using a session.
 const RECENT_WRITE_SECONDS: i64 = 10;
@@ -42,15 +43,15 @@ impl Upkeep {
         };
         match conversation {
             Conversation::Native(native) => {
-                plan.natives
-                    .push(self.plan_native_deletion(native.session.clone()).await?);
+                let planning = self.plan_native_deletion(native.session.clone());
+                plan.natives.push(planning.await?);
             }
             Conversation::Session(session, _) => {
                 plan.session = Some((**session).clone());
-                for (provider, id) in collect_natives(&self.context.store.legs(&session.id).await?)
-                {
-                    self.plan_leg_deletion(session, &provider, &id, &mut plan)
-                        .await?;
+                let legs = self.context.store.legs(&session.id).await?;
+                for (provider, id) in collect_natives(&legs) {
+                    let planning = self.plan_leg_deletion(session, &provider, &id, &mut plan);
+                    planning.await?;
                 }
             }
         }
@@ -100,12 +101,9 @@ impl Upkeep {
         } else if let Some(fork) = self.find_dependent_fork(session, &agent, id).await? {
             skip(SkipReason::NeededByFork { session: fork });
         } else {
-            let qualified_id = format!("{agent}:{id}");
-            let mut entries = self.context.natives.lookup_natives(&qualified_id).await?;
-            entries.retain(|native| native.session.head.id == *id);
-            if let Some(native) = entries.into_iter().next() {
-                plan.natives
-                    .push(self.plan_native_deletion(native.session).await?);
+            let natives = self.find_natives(provider, id).await?;
+            if let Some(native) = natives.into_iter().next() {
+                plan.natives.push(self.plan_native_deletion(native).await?);
             }
         }
         Ok(())
@@ -123,9 +121,10 @@ impl Upkeep {
                 continue;
             }
             let legs = self.context.store.legs(&candidate.id).await?;
-            let native_key = (agent.clone(), id.clone());
-            let mut natives = collect_natives(&legs).into_iter();
-            if natives.any(|(provider, id)| (storage_provider(&provider), id) == native_key) {
+            let uses_native = |leg: &Leg| {
+                leg.native_id.as_ref() == Some(id) && storage_provider(&leg.provider) == *agent
+            };
+            if legs.iter().any(uses_native) {
                 return Ok(Some(self.context.require_session(&candidate.id).await?));
             }
         }
@@ -146,17 +145,11 @@ impl Upkeep {
         let mut forks = self.context.store.lineage(&session.id).await?.forks;
         while let Some(fork) = forks.pop() {
             for (provider, native) in collect_natives(&self.context.store.legs(&fork.id).await?) {
-                let qualified_id = format!("{}:{native}", storage_provider(&provider));
-                let entries = self
-                    .context
-                    .natives
-                    .lookup_natives(&qualified_id)
-                    .await?
-                    .into_iter();
-                let mut heads = entries.map(|native| native.session.head);
-                if heads.any(|head| {
-                    head.id == native && head.forked_from.as_deref() == Some(id.as_str())
-                }) {
+                let natives = self.find_natives(&provider, &native).await?;
+                let is_branch = |native: &NativeSession| {
+                    native.head.forked_from.as_deref() == Some(id.as_str())
+                };
+                if natives.iter().any(is_branch) {
                     return Ok(Some(fork.id));
                 }
             }
@@ -172,45 +165,36 @@ impl Upkeep {
     ) -> Result<PlannedDeletion, UpkeepError> {
         let service = self.archive_service()?.clone();
         let now = self.context.now();
-        let planned = self.context.natives.with_catalog(move |catalog| {
+        let planning = self.context.natives.with_catalog(move |catalog| {
             let (provider, id) = (&session.provider, &session.head.id);
             let is_archived = matches!(service.archive.find_entry(provider, id), Ok(Some(_)));
-            if catalog.is_only_archived(&session) {
-                return Ok(PlannedDeletion {
-                    session,
-                    artifacts: None,
-                    method: DeleteMethod::ArchiveCopy,
-                    process: None,
-                    seconds_since_write: None,
-                    is_archived,
-                });
+            let mut planned = PlannedDeletion {
+                session,
+                artifacts: None,
+                method: DeleteMethod::ArchiveCopy,
+                process: None,
+                seconds_since_write: None,
+                is_archived,
+            };
+            if catalog.is_only_archived(&planned.session) {
+                return Ok(planned);
             }
-            let artifacts = catalog.collect_artifacts(&session)?;
-            let method = match service.native_cli(provider) {
+            let (provider, id) = (&planned.session.provider, &planned.session.head.id);
+            let artifacts = catalog.collect_artifacts(&planned.session)?;
+            planned.method = match service.native_cli(provider) {
                 Some(cli) => DeleteMethod::AgentCommand(cli.delete_command(id)),
                 None if artifacts.is_stored_in_database() => DeleteMethod::NoProgram,
                 None => DeleteMethod::Files,
             };
-            let files: Vec<PathBuf> = artifacts.own_files().collect();
-            let write_age = artifacts
-                .modified()
-                .map(|at| now.duration_since(at).as_secs());
-            Ok(PlannedDeletion {
-                process: busy::find_process_using_session(
-                    id,
-                    &files,
-                    &artifacts.home,
-                    ProcessFilter::All,
-                ),
-                seconds_since_write: write_age
-                    .filter(|seconds| (0..RECENT_WRITE_SECONDS).contains(seconds)),
-                artifacts: Some(artifacts),
-                method,
-                is_archived,
-                session,
-            })
+            planned.process = find_process(id, &artifacts);
+            let modified = artifacts.modified();
+            planned.seconds_since_write = modified
+                .map(|at| now.duration_since(at).as_secs())
+                .filter(|seconds| (0..RECENT_WRITE_SECONDS).contains(seconds));
+            planned.artifacts = Some(artifacts);
+            Ok(planned)
         });
-        planned.await.map_err(UpkeepError::Archive)
+        planning.await.map_err(UpkeepError::Archive)
     }
 
     /// Executes a plan. Fails if a process uses one of the native sessions.
@@ -234,15 +218,12 @@ impl Upkeep {
             // branch.
             for planned in plan.natives.iter().rev() {
                 let copy = self.delete_native(planned, plan).await?;
+                let session = &planned.session;
                 // A copy that protects the session would restore it. A copy that cannot be removed now is removed once
                 // it is old.
-                let _ = remove_session_copies(
-                    &self.archive_service()?.guard_dir,
-                    &planned.session.head.id,
-                );
-                self.library
-                    .remove_native_from_index(&planned.session)
-                    .await;
+                let guard_dir = &self.archive_service()?.guard_dir;
+                let _ = remove_session_copies(guard_dir, &session.head.id);
+                self.library.remove_native_from_index(session).await;
                 natives.push((planned.id(), planned.method.clone(), copy));
             }
             natives.reverse();
@@ -277,11 +258,7 @@ impl Upkeep {
             return Ok(());
         };
         let id = planned.session.head.id.clone();
-        let lookup = self.context.natives.with_catalog(move |_| {
-            let files: Vec<PathBuf> = artifacts.own_files().collect();
-            busy::find_process_using_session(&id, &files, &artifacts.home, ProcessFilter::All)
-        });
-        match lookup.await {
+        match run_blocking(move || find_process(&id, &artifacts)).await {
             Some(ProcessUsingSession { pid, program }) => Err(AccessError::InUse {
                 id: planned.id(),
                 pid,
@@ -299,10 +276,11 @@ impl Upkeep {
         plan: &DeletePlan,
     ) -> Result<Option<PathBuf>, UpkeepError> {
         let service = self.archive_service()?.clone();
+        let natives = &self.context.natives;
         let (mode, at) = (plan.mode, self.context.now());
         let deleted_with = plan.deleted_with(planned);
+        let session = planned.session.clone();
         if planned.method == DeleteMethod::ArchiveCopy {
-            let session = planned.session.clone();
             let deleting = run_blocking(move || {
                 let trashed = delete_copy(&service, &session, mode, at)?;
                 Ok(trashed
@@ -310,12 +288,11 @@ impl Upkeep {
             });
             return deleting.await;
         }
-        let session = planned.session.clone();
         let copy = match mode {
             DeleteMode::Purge => None,
             DeleteMode::Trash => {
-                let trash = service.trash.clone();
-                let copying = self.context.natives.with_catalog(move |catalog| {
+                let (session, trash) = (session.clone(), service.trash.clone());
+                let copying = natives.with_catalog(move |catalog| {
                     let copied = catalog.copy_to_trash(&session, &trash, at)?;
                     Ok::<_, ArchiveError>(record_deleted_with(&trash, copied, deleted_with))
                 });
@@ -329,33 +306,27 @@ impl Upkeep {
             }
             return Err(error);
         }
-        let id = &planned.session.head.id;
-        let (session, copied) = (planned.session.clone(), copy.clone());
-        if let Some(cli) = service.native_cli(&planned.session.provider) {
-            let unchanged_check = self.context.natives.with_catalog(move |catalog| {
+        let (provider, id) = (&planned.session.provider, &planned.session.head.id);
+        let copied = copy.clone();
+        if let Some(cli) = service.native_cli(provider) {
+            let unchanged_check = natives.with_catalog(move |catalog| {
                 let current = catalog.collect_artifacts(&session)?;
-                let is_unchanged =
-                    copied.is_none_or(|copied| copied.manifest.is_up_to_date(&current));
-                is_unchanged
-                    .then_some(())
-                    .ok_or(ArchiveError::Changing(session.location.path))
+                match copied {
+                    Some(copied) if !copied.manifest.is_up_to_date(&current) => {
+                        Err(ArchiveError::Changing(session.location.path))
+                    }
+                    Some(_) | None => Ok(()),
+                }
             });
             unchanged_check.await?;
             cli.delete_session(id, working_directory(&planned.session))
                 .await?;
         } else {
-            let removed = self
-                .context
-                .natives
+            let removing = natives
                 .with_catalog(move |catalog| catalog.remove_session(&session, copied.as_ref()));
-            removed.await?;
+            removing.await?;
         }
-        if self
-            .context
-            .natives
-            .is_live(&planned.session.provider, id)
-            .await?
-        {
+        if natives.is_live(provider, id).await? {
             return Err(UpkeepError::NotDeleted(planned.id()));
         }
         if mode == DeleteMode::Purge {
@@ -366,16 +337,18 @@ impl Upkeep {
     }
 }
 
+/// Returns a process that uses a native session with these files.
+fn find_process(id: &NativeId, artifacts: &SessionArtifacts) -> Option<ProcessUsingSession> {
+    let files: Vec<PathBuf> = artifacts.own_files().collect();
+    busy::find_process_using_session(id, &files, &artifacts.home, ProcessFilter::All)
+}
+
 /// Returns the native sessions of the legs, without duplicates.
 pub(super) fn collect_natives(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
     let mut all = Vec::new();
     for leg in legs {
-        if let Some(id) = &leg.native_id {
-            let native = (leg.provider.clone(), id.clone());
-            if !all.contains(&native) {
-                all.push(native);
-            }
-        }
+        let native = leg.native_id.clone().map(|id| (leg.provider.clone(), id));
+        all.extend(native.filter(|native| !all.contains(native)));
     }
     all
 }
@@ -399,8 +372,8 @@ fn remove_file_if_exists(path: &Path) -> Result<(), ArchiveError> {
 
 /// Returns the directory in which an agent's program runs for a session: that of the session if it exists, else `/`.
 fn working_directory(session: &NativeSession) -> &Path {
-    let cwd = session.head.cwd.as_deref().map(Path::new);
-    cwd.filter(|cwd| cwd.is_dir()).unwrap_or(Path::new("/"))
+    let cwd = Path::new(session.head.cwd.as_deref().unwrap_or_default());
+    if cwd.is_dir() { cwd } else { Path::new("/") }
 }
 
 impl DeletePlan {
@@ -413,12 +386,12 @@ impl DeletePlan {
         let last = self.natives.last().map(PlannedDeletion::id);
         let is_last = last == Some(planned.id()) && self.scope == DeleteScope::Everything;
         let title = &session.title;
-        let is_title_set = title.source() != TitleSource::Prompt;
         // A title that comes from the agent is restored with the agent's files.
-        let is_own_title = is_title_set && planned.session.head.title.as_ref() != Some(title);
+        let is_own_title = title.source() != TitleSource::Prompt
+            && planned.session.head.title.as_ref() != Some(title);
         let has_labels = is_own_title || !session.tags.is_empty();
         let labels = (is_last && has_labels).then(|| SessionLabels {
-            title: session.title.clone(),
+            title: title.clone(),
             tags: session.tags.clone(),
         });
         let id = session.id.clone();
@@ -466,22 +439,13 @@ pub(super) fn purge_session_copies(
     session: &NativeSession,
 ) -> Result<(), ArchiveError> {
     let ArchiveService { archive, trash, .. } = service;
-    let is_same_native = |provider: &ProviderId, id: &NativeId| {
-        *provider == session.provider && *id == session.head.id
-    };
     if let Some(entry) = archive.find_entry(&session.provider, &session.head.id)? {
         archive.remove(&entry)?;
     }
-    let discarded = trash.list().0.into_iter();
-    for entry in
-        discarded.filter(|entry| is_same_native(&entry.manifest.provider, &entry.manifest.id))
-    {
-        trash.purge(&entry)?;
+    for entry in trash.list().0 {
+        if entry.manifest.provider == session.provider && entry.manifest.id == session.head.id {
+            trash.purge(&entry)?;
+        }
     }
     Ok(())
-}
-
-/// Returns the id of a native session.
-pub(super) fn native_conversation_id(session: &NativeSession) -> ConversationId {
-    ConversationId::Native(session.provider.clone(), session.head.id.clone())
 }
