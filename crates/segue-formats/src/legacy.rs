@@ -12,7 +12,7 @@ use crate::json_fields::{
     content_text, list_field, parse_object, parse_time, string_field, strip_byte_order_mark,
     without_fields,
 };
-use crate::message_entries::{MessageContent, parse_messages, parse_role};
+use crate::message_entries::{ContentParser, MessageContent, parse_messages, parse_role};
 use crate::{ExtraFields, ParsedSession, PortableSession};
 
 /// Kind of an older file.
@@ -90,11 +90,10 @@ fn parse_session(
         "null" => Map::new(),
         content => parse_object(content)?,
     };
-    let (field, parse_entry): (_, fn(&Map<String, Value>) -> Result<MessageContent, String>) =
-        match file {
-            LegacyFile::Chat => ("entries", parse_chat_entry),
-            LegacyFile::Session => ("messages", parse_session_entry),
-        };
+    let (field, parse_entry): (&str, ContentParser) = match file {
+        LegacyFile::Chat => ("entries", parse_chat_entry),
+        LegacyFile::Session => ("messages", parse_session_entry),
+    };
     let started = parse_time(object.get("startedAt"));
     let messages = parse_messages(
         list_field(&object, field)?.iter().map(Ok),

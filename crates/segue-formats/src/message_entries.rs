@@ -17,6 +17,9 @@ pub(crate) struct MessageContent {
     pub(crate) extra_fields: Map<String, Value>,
 }
 
+/// Function that reads the content of an entry. The error is the reason why it cannot be read.
+pub(crate) type ContentParser = fn(&Map<String, Value>) -> Result<MessageContent, String>;
+
 /// Reads the entries of a list of messages. An entry that cannot be read is omitted, with a remark. An entry without a
 /// valid time gets that of the previous entry, or `start_time`. Remarks use the noun for an entry, and the name of the
 /// list.
@@ -24,7 +27,7 @@ pub(crate) fn parse_messages<V: Borrow<Value>>(
     entries: impl Iterator<Item = Result<V, String>>,
     (noun, list): (&str, &str),
     start_time: Timestamp,
-    parse_content: fn(&Map<String, Value>) -> Result<MessageContent, String>,
+    parse_content: ContentParser,
     remarks: &mut Vec<String>,
 ) -> Vec<PortableMessage> {
     let parse_entry = |entry: Result<V, String>| {

@@ -150,14 +150,12 @@ impl SessionFiles<'_> {
 
     /// Parses the chat file. A missing file is like an empty one, with a remark.
     fn parse_chat(&self, remarks: &mut Vec<String>) -> Result<Object, String> {
-        match self.content(DagentFileKind::Chat) {
-            Some(content) => parse_object(content?),
-            None => {
-                let name = DagentFileKind::Chat.file_name(self.id);
-                remarks.push(format!("{name} not found"));
-                Ok(Object::new())
-            }
-        }
+        let Some(content) = self.content(DagentFileKind::Chat) else {
+            let name = DagentFileKind::Chat.file_name(self.id);
+            remarks.push(format!("{name} not found"));
+            return Ok(Object::new());
+        };
+        parse_object(content?)
     }
 
     /// Reads the messages before the checkpoint from the archive file, which has one message per line; empty if the

@@ -71,9 +71,9 @@ fn render_session_files(
         (DagentFileKind::Agent, render_agent(session, count_tokens)),
     ];
     if !session.compacted_messages.is_empty() {
-        let lines = session.compacted_messages.iter();
-        let lines = lines.map(|message| format!("{}\n", render_message(message)));
-        files.push((DagentFileKind::Archive, lines.collect()));
+        let messages = session.compacted_messages.iter();
+        let archive = messages.map(|message| format!("{}\n", render_message(message)));
+        files.push((DagentFileKind::Archive, archive.collect()));
     }
     if !session.extra_fields.session.is_empty() {
         let text = render_json(&session.extra_fields.session);
