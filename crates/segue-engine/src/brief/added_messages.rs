@@ -42,12 +42,10 @@ impl SessionEditor {
     ) -> Result<AddedMessage, SessionError> {
         // As for a prompt, a rewind in the native session is applied first, because it would drop this message later.
         let mode = ReconcileMode::Prompt { strict: false };
+        let acquiring = self.reconciler.acquire_lease_and_reconcile(session, mode);
         let ReconciledSession {
             guard, decisions, ..
-        } = self
-            .reconciler
-            .acquire_lease_and_reconcile(session, mode)
-            .await?;
+        } = acquiring.await?;
         let role = match author {
             MessageAuthor::User => Role::User,
             MessageAuthor::Assistant => Role::Assistant,

@@ -37,12 +37,8 @@ pub(super) async fn list_newest_commits(
     command
         .args(["--no-pager", "--no-optional-locks"])
         .args(["-c", "log.showSignature=false", "log", "--no-color", "-n"])
-        .args([
-            MAX_COMMITS,
-            "-z",
-            "--format=%h%x1f%an%x1f%aI%x1f%s",
-            "--abbrev=7",
-        ])
+        .args([MAX_COMMITS, "-z", "--abbrev=7"])
+        .arg("--format=%h%x1f%an%x1f%aI%x1f%s")
         .current_dir(root)
         .stdin(Stdio::null())
         .kill_on_drop(true);

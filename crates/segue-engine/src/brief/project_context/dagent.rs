@@ -45,9 +45,8 @@ pub(super) fn list_source_files(inputs: &ContextInputs) -> Vec<(String, PathBuf)
     let named_file = |name: &str| (name.to_owned(), dagent_dir.join(name));
     let mut files = vec![named_file("feature.json"), named_file("dag.json")];
     files.extend(SPEC_FILE_NAMES.map(named_file));
-    for (id, path) in list_task_files(&dagent_dir) {
-        files.push((format!("nodes/{id}/task.json"), path));
-    }
+    let task_files = list_task_files(&dagent_dir).into_iter();
+    files.extend(task_files.map(|(id, path)| (format!("nodes/{id}/task.json"), path)));
     files
 }
 
@@ -181,24 +180,18 @@ fn list_task_files(dagent_dir: &Path) -> Vec<(String, PathBuf)> {
 /// Reads all tasks: those in `dag.json`, completed from their own files, and those that have only a file of their own.
 fn read_tasks(dagent_dir: &Path, notes: &mut Vec<String>) -> Vec<TaskNode> {
     let dag = read_json(&dagent_dir.join("dag.json"), notes).unwrap_or_default();
-    let mut tasks: Vec<TaskNode> = Vec::new();
-    for value in dag["nodes"]
-        .as_array()
-        .into_iter()
-        .flatten()
+    let values = dag["nodes"].as_array().into_iter().flatten();
+    let mut tasks: Vec<TaskNode> = values
         .take(MAX_READ_ENTRIES)
-    {
-        tasks.extend(text_field(value, "id").map(|id| parse_task(id, value)));
-    }
+        .filter_map(|value| Some(parse_task(text_field(value, "id")?, value)))
+        .collect();
     for (id, path) in list_task_files(dagent_dir) {
         let Some(value) = read_json(&path, notes) else {
             continue;
         };
         let new = parse_task(id, &value);
-        match tasks
-            .iter_mut()
-            .find(|node| node.summary.id == new.summary.id)
-        {
+        let mut known = tasks.iter_mut();
+        match known.find(|node| node.summary.id == new.summary.id) {
             Some(existing) => existing.merge(new),
             None => tasks.push(new),
         }
