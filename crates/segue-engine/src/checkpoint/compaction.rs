@@ -24,18 +24,19 @@ impl Compactor {
         // Turns made in the agent's own program are applied first, because segue does not read this native session
         // later.
         let mode = ReconcileMode::Prompt { strict: false };
+        let id = &session.id;
         let ReconciledSession {
             guard,
             snapshot,
             decisions,
         } = self
             .reconciler
-            .acquire_lease_and_reconcile(&session.id, mode)
+            .acquire_lease_and_reconcile(id, mode)
             .await?;
         let created = self.compact_idle_session(&guard.lease, &snapshot).await;
         if created.as_ref().is_ok_and(Option::is_some) {
             // An agent that stays running still has the compacted turns in full, so it is ended.
-            self.context.agent_pool.end_agent(&session.id).await;
+            self.context.agent_pool.end_agent(id).await;
         }
         guard.release().await;
         Ok(CompactionOutcome {
@@ -49,13 +50,11 @@ impl Compactor {
         lease: &Lease,
         snapshot: &SessionSnapshot,
     ) -> Result<Option<(CheckpointVersion, CompactionPlan)>, CompactionError> {
-        let session = &snapshot.session;
+        let (briefs, session) = (&self.briefs, &snapshot.session);
         let Some(head) = session.head else {
             return Ok(None);
         };
-        let planning = self
-            .briefs
-            .plan_compaction(session, head, &session.provider);
+        let planning = briefs.plan_compaction(session, head, &session.provider);
         let Some(plan) = planning.await? else {
             return Ok(None);
         };

@@ -252,20 +252,20 @@ impl Compactor {
         session: &Session,
         edit: CheckpointEdit,
     ) -> Result<CheckpointChange, CompactionError> {
+        let (id, mode) = (&session.id, ReconcileMode::Other);
         let ReconciledSession {
             guard,
             decisions,
             snapshot,
         } = self
             .reconciler
-            .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
+            .acquire_lease_and_reconcile(id, mode)
             .await?;
-        let changed = self
-            .change_checkpoint_under_lease(&guard, snapshot.session, edit)
-            .await;
+        let changing = self.change_checkpoint_under_lease(&guard, snapshot.session, edit);
+        let changed = changing.await;
         guard.release().await;
         let is_new = changed?;
-        let session = self.context.require_session(&session.id).await?;
+        let session = self.context.require_session(id).await?;
         Ok(CheckpointChange {
             view: self.checkpoint(&session, None).await?,
             is_new,

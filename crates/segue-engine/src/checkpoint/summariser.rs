@@ -9,7 +9,6 @@ mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use segue_agents::Agent;
 use segue_core::checkpoint::{
     Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, Summary,
@@ -117,7 +116,10 @@ impl Compactor {
             omitted_chunks,
             guard_actions: Vec::new(),
         };
-        if let Some(until) = self.cooldown_end(&proposal.provider).await? {
+        let (now, cooldowns) = (self.context.now(), self.context.store.cooldowns().await?);
+        let mut active = cooldowns.iter().filter(|cooldown| cooldown.until > now);
+        if let Some(cooldown) = active.find(|cooldown| cooldown.provider == proposal.provider) {
+            let until = cooldown.until;
             proposal.summary = Err(UnusedSummary::Cooldown { until });
         } else {
             let summarising = self.summarise_chunks(&session, summariser, &chunks, &mut proposal);
@@ -167,18 +169,6 @@ impl Compactor {
         versions.retain(|version| chain.iter().any(|turn| turn.id == version.turn));
         let read_turns = versions.iter().map(|version| version.last_read_turn);
         Ok(read_turns.max().unwrap_or(0))
-    }
-
-    /// Returns the time until which an agent receives no prompts. `None` if it is not in cooldown.
-    async fn cooldown_end(
-        &self,
-        provider: &ProviderId,
-    ) -> Result<Option<Timestamp>, CompactionError> {
-        let now = self.context.now();
-        let mut cooldowns = self.context.store.cooldowns().await?.into_iter();
-        let active =
-            cooldowns.find(|cooldown| cooldown.provider == *provider && cooldown.until > now);
-        Ok(active.map(|cooldown| cooldown.until))
     }
 
     /// Sends the record in chunks. If a chunk gets no usable answer, the answers to the chunks before it are used.
