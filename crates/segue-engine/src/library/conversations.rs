@@ -196,8 +196,7 @@ impl Library {
         let page = listing.await?;
         let mut rows = Vec::new();
         for session in page.sessions {
-            let status = self.context.leases.session_status(&session).await?;
-            rows.push(Conversation::Session(Box::new(session), status));
+            rows.push(self.with_status(session).await?);
         }
         // Requests one row more than the limit, to learn whether more exist.
         let limit_plus_one = limit.saturating_add(1);
@@ -226,23 +225,18 @@ impl Library {
             return (Vec::new(), Vec::new());
         }
         let wanted = filter.clone();
-        self.context
-            .natives
-            .with_catalog(move |catalog| {
-                let native_provider = wanted.provider.as_ref().map(storage_provider);
-                let listed = catalog.list_sessions(native_provider.as_ref(), wanted.since);
-                let fits = |native: &NativeEntry| {
-                    let updated_at = native.session.head.updated_at;
-                    wanted.since.is_none_or(|since| updated_at >= since)
-                        && (wanted.project.is_none() || native.project == wanted.project)
-                };
-                let natives = to_native_entries(listed.sessions).into_iter().filter(fits);
-                (
-                    natives.collect::<Vec<_>>(),
-                    format_unreadable(listed.unreadable),
-                )
-            })
-            .await
+        let listing = self.context.natives.with_catalog(move |catalog| {
+            let native_provider = wanted.provider.as_ref().map(storage_provider);
+            let listed = catalog.list_sessions(native_provider.as_ref(), wanted.since);
+            let mut natives = to_native_entries(listed.sessions);
+            natives.retain(|native| {
+                let updated_at = native.session.head.updated_at;
+                wanted.since.is_none_or(|since| updated_at >= since)
+                    && (wanted.project.is_none() || native.project == wanted.project)
+            });
+            (natives, format_unreadable(listed.unreadable))
+        });
+        listing.await
     }
 
     /// Adds native sessions from another source, except those that the list contains or that a session of segue uses.

@@ -312,14 +312,14 @@ impl Library {
         let mut offset = 0;
         while natives.len() < wanted {
             // Reading a page takes less time than starting another thread.
-            let rows: Vec<IndexedSession> = index.list_sessions(&index_filter, page, offset)?;
+            let rows = index.list_sessions(&index_filter, page, offset)?;
             let is_last_page = rows.len() < page as usize;
             let rows = rows.into_iter().map(NativeEntry::from).collect();
             natives.extend(self.filter_unattached(rows).await?);
-            offset = offset.saturating_add(page);
             if is_last_page {
                 break;
             }
+            offset = offset.saturating_add(page);
         }
         Ok(natives)
     }

@@ -237,8 +237,7 @@ impl Library {
                         .await;
                     return Ok(None);
                 };
-                let status = self.context.leases.session_status(&session).await?;
-                Conversation::Session(Box::new(session), status)
+                self.with_status(session).await?
             }
         };
         let matched = hit.turns.len();

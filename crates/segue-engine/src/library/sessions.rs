@@ -93,6 +93,11 @@ impl Library {
     /// Returns the session with an id as a [`Conversation`].
     pub async fn conversation(&self, id: &SessionId) -> Result<Conversation, AccessError> {
         let session = self.context.require_session(id).await?;
+        self.with_status(session).await
+    }
+
+    /// Determines the status of a session, and returns both as a [`Conversation`].
+    pub(crate) async fn with_status(&self, session: Session) -> Result<Conversation, AccessError> {
         let status = self.context.leases.session_status(&session).await?;
         Ok(Conversation::Session(Box::new(session), status))
     }
