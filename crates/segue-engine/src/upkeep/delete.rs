@@ -89,17 +89,16 @@ impl Upkeep {
         let is_rehearsal = *provider == ProviderId::rehearsal();
         if !is_rehearsal && !self.can_list_sessions(provider) {
             skip(SkipReason::StorageUnknown);
-        } else if let Some(other_session) =
-            self.find_other_session_using(session, &agent, id).await?
-        {
-            let session = other_session.id;
+        } else if let Some(session) = self.find_other_session(session, &agent, id).await? {
             skip(SkipReason::UsedBySession { session });
         } else if is_rehearsal {
-            let path = rehearsal_file(&self.archive_service()?.trash, id);
+            // The directory that contains the trash also contains the files of the built-in agent.
+            let directory = self.archive_service()?.trash.sibling_path("rehearsal");
+            let path = directory.join(format!("{id}.jsonl"));
             plan.rehearsal_files
                 .extend(path.exists().then(|| (id.clone(), path)));
-        } else if let Some(fork) = self.find_dependent_fork(session, &agent, id).await? {
-            skip(SkipReason::NeededByFork { session: fork });
+        } else if let Some(session) = self.find_dependent_fork(session, &agent, id).await? {
+            skip(SkipReason::NeededByFork { session });
         } else {
             let natives = self.find_natives(provider, id).await?;
             if let Some(native) = natives.into_iter().next() {
@@ -110,12 +109,12 @@ impl Upkeep {
     }
 
     /// Finds another session that runs, or ran, on a native session.
-    async fn find_other_session_using(
+    async fn find_other_session(
         &self,
         session: &Session,
         agent: &ProviderId,
         id: &NativeId,
-    ) -> Result<Option<Session>, UpkeepError> {
+    ) -> Result<Option<SessionId>, UpkeepError> {
         for candidate in self.context.store.ref_candidates(id.as_str()).await? {
             if candidate.matched_by != MatchedBy::NativeId || candidate.id == session.id {
                 continue;
@@ -125,7 +124,7 @@ impl Upkeep {
                 leg.native_id.as_ref() == Some(id) && storage_provider(&leg.provider) == *agent
             };
             if legs.iter().any(uses_native) {
-                return Ok(Some(self.context.require_session(&candidate.id).await?));
+                return Ok(Some(candidate.id));
             }
         }
         Ok(None)
@@ -351,11 +350,6 @@ pub(super) fn collect_natives(legs: &[Leg]) -> Vec<(ProviderId, NativeId)> {
         all.extend(native.filter(|native| !all.contains(native)));
     }
     all
-}
-
-/// Returns the file of a session of the built-in agent, in the directory that also contains the trash.
-fn rehearsal_file(trash: &Trash, id: &NativeId) -> PathBuf {
-    trash.sibling_path("rehearsal").join(format!("{id}.jsonl"))
 }
 
 /// Removes a file. A missing file is not an error.
