@@ -14,8 +14,8 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, Session, SessionRef, Tag};
 use segue_core::time_input::parse_time_input;
 use segue_engine::{
-    Conversation, ConversationList, EngineError, Freshness, HitOrder, Library,
-    LibraryError, NativeEntry, SearchQuery, SearchRequest,
+    Conversation, ConversationList, EngineError, Freshness, HitOrder, Library, LibraryError,
+    NativeEntry, SearchQuery, SearchRequest,
 };
 use segue_store::SessionFilter;
 use tokio::runtime::Runtime;
