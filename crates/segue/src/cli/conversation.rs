@@ -7,7 +7,7 @@ use segue_core::session::SessionRef;
 use super::{PolicyArg, ScopeArgs, parse_seconds};
 
 /// Session, agent and options of a conversation.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct ConversationArgs {
     /// Resume a session: ID, unique ID prefix or suffix, native ID, `latest`, `feature:NAME`, or list number
     #[arg(long, value_name = "ID", conflicts_with = "continue_last", value_parser = SessionRef::parse)]

@@ -8,62 +8,58 @@ use segue_api::checkpoint::{ChangedItem, CheckpointDiff};
 use segue_core::checkpoint::{CheckpointDelta, CheckpointItem, kind_heading};
 use segue_core::number_format::format_count;
 use segue_core::session::Session;
-use segue_engine::{CheckpointChange, CheckpointEdit, CheckpointView, VersionStatus};
+use segue_engine::{CheckpointChange, CheckpointEdit, CheckpointView, Compactor, VersionStatus};
 
 use crate::app::App;
 use crate::cli::{CheckpointArgs, CheckpointCommand};
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::json_output::print_json;
-use crate::terminal::{Table, eprint_decisions, format_age, print_line};
+use crate::terminal::{Table, eprint_decisions, format_age, print_line, to_single_line};
 
 pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError> {
-    let session = app.find_session(&args.id).await?;
-    let (session, json) = (&session, args.json);
-    match args.command {
-        None => show_version(app, session, (None, false), json).await,
+    let session = &app.find_session(&args.id).await?;
+    let (compactor, json) = (app.engine.compactor(), args.json);
+    let (change, message) = match args.command {
+        None => return show_version(compactor, session, (None, false), json).await,
         Some(CheckpointCommand::Show { n, all }) => {
-            show_version(app, session, (n, all), json).await
+            return show_version(compactor, session, (n, all), json).await;
         }
-        Some(CheckpointCommand::List) => list_versions(app, session, json).await,
+        Some(CheckpointCommand::List) => return list_versions(compactor, session, json).await,
         Some(CheckpointCommand::Diff { from, to }) => {
-            diff_versions(app, session, (from, to), json).await
+            return diff_versions(compactor, session, (from, to), json).await;
         }
         Some(CheckpointCommand::Restore { n }) => {
-            let change = app
-                .engine
-                .compactor()
-                .change_checkpoint(session, CheckpointEdit::Restore(n))
-                .await?;
+            let change = compactor.change_checkpoint(session, CheckpointEdit::Restore(n)).await?;
             let up_to = match change.view.version.covers {
                 0 => String::new(),
                 covers => format!(" (up to turn {covers})"),
             };
             let message = format!("restored checkpoint {n}{up_to}; later turns are sent in full");
-            print_change(session, &change, &message, json);
-            Ok(())
+            (change, message)
         }
         Some(CheckpointCommand::Pin { item }) => {
-            set_item_pinned(app, session, (item, true), json).await
+            set_item_pinned(compactor, session, (item, true)).await?
         }
         Some(CheckpointCommand::Unpin { item }) => {
-            set_item_pinned(app, session, (item, false), json).await
+            set_item_pinned(compactor, session, (item, false)).await?
         }
         Some(CheckpointCommand::Edit) => {
             let change = edit::run(app, session).await?;
-            print_change(session, &change, "saved your changes", json);
-            Ok(())
+            (change, "saved your changes".to_owned())
         }
-    }
+    };
+    print_change(session, &change, &message, json);
+    Ok(())
 }
 
 async fn show_version(
-    app: &App,
+    compactor: &Compactor,
     session: &Session,
     (n, all): (Option<u32>, bool),
     json: bool,
 ) -> Result<(), CliError> {
-    let view = app.engine.compactor().checkpoint(session, n).await?;
+    let view = compactor.checkpoint(session, n).await?;
     if json {
         print_json(&json::checkpoint_json(session, &view));
     } else {
@@ -72,60 +68,51 @@ async fn show_version(
     Ok(())
 }
 
+/// Pins or unpins an item. Returns the change, and the message that reports it.
 async fn set_item_pinned(
-    app: &App,
+    compactor: &Compactor,
     session: &Session,
     (item, pinned): (u32, bool),
-    json: bool,
-) -> Result<(), CliError> {
-    let change = app
-        .engine
-        .compactor()
-        .change_checkpoint(session, CheckpointEdit::Pin { item, pinned })
-        .await?;
+) -> Result<(CheckpointChange, String), CliError> {
+    let edit = CheckpointEdit::Pin { item, pinned };
+    let change = compactor.change_checkpoint(session, edit).await?;
+    let action = if pinned { "pinned" } else { "unpinned" };
     let text = change.view.checkpoint.find_item(item);
     let text = text.map_or("", |item| item.text.as_str());
-    let message = if pinned {
-        format!("pinned item {item}: {text}")
-    } else {
-        format!("unpinned item {item}: {text}")
-    };
-    print_change(session, &change, &message, json);
-    Ok(())
+    let message = format!("{action} item {item}: {text}");
+    Ok((change, message))
 }
 
 /// Prints the result of a change.
 fn print_change(session: &Session, change: &CheckpointChange, message: &str, json: bool) {
     eprint_decisions(&change.decisions, Frontend::Shell);
-    let view = &change.view;
+    let n = change.view.version.n;
     if json {
-        print_json(&json::checkpoint_json(session, view));
+        print_json(&json::checkpoint_json(session, &change.view));
     } else if change.is_new {
-        let n = view.version.n;
-        print_line(&crate::terminal::to_single_line(&format!(
-            "checkpoint {n} is now current: {message}"
-        )));
+        let line = format!("checkpoint {n} is now current: {message}");
+        print_line(&to_single_line(&line));
     } else {
-        print_line(&format!(
-            "no changes made; checkpoint {} is still current",
-            view.version.n
-        ));
+        print_line(&format!("no changes made; checkpoint {n} is still current"));
     }
 }
 
-async fn list_versions(app: &App, session: &Session, json: bool) -> Result<(), CliError> {
-    let versions = app.engine.compactor().checkpoint_versions(session).await?;
+async fn list_versions(
+    compactor: &Compactor,
+    session: &Session,
+    json: bool,
+) -> Result<(), CliError> {
+    let versions = compactor.checkpoint_versions(session).await?;
     if json {
-        let rows = versions
-            .iter()
-            .map(|(version, status)| json::version_json(version, *status));
+        let rows = versions.iter();
+        let rows = rows.map(|(version, status)| json::version_json(version, *status));
         print_json(&rows.collect::<Vec<_>>());
         return Ok(());
     }
     if versions.is_empty() {
+        let id = &session.id;
         print_line(&format!(
-            "{} has no checkpoint yet; create one with `segue session compact {}`",
-            session.id, session.id
+            "{id} has no checkpoint yet; create one with `segue session compact {id}`"
         ));
         return Ok(());
     }
@@ -153,33 +140,24 @@ async fn list_versions(app: &App, session: &Session, json: bool) -> Result<(), C
         ]);
     }
     table.print();
-    if versions
-        .iter()
-        .any(|(_, status)| *status == VersionStatus::Active)
-    {
+    let has = |status| versions.iter().any(|version| version.1 == status);
+    if has(VersionStatus::Active) {
         print_line("* current");
     }
-    if versions
-        .iter()
-        .any(|(_, status)| *status == VersionStatus::OffPath)
-    {
+    if has(VersionStatus::OffPath) {
         print_line("( covers turns that the session no longer contains");
     }
     Ok(())
 }
 
 async fn diff_versions(
-    app: &App,
+    compactor: &Compactor,
     session: &Session,
     (from, to): (u32, u32),
     json: bool,
 ) -> Result<(), CliError> {
-    let before = app
-        .engine
-        .compactor()
-        .checkpoint(session, Some(from))
-        .await?;
-    let after = app.engine.compactor().checkpoint(session, Some(to)).await?;
+    let before = compactor.checkpoint(session, Some(from)).await?;
+    let after = compactor.checkpoint(session, Some(to)).await?;
     let (removed, changed, added) = diff_items(&before, &after);
     if json {
         let changed = changed.into_iter().map(|(before, after)| ChangedItem {
@@ -205,7 +183,7 @@ async fn diff_versions(
     let print_item = |marker: &str, item: &CheckpointItem| {
         let (kind, content) = (kind_heading(item.kind), show::item_text(item));
         let text = format!("{marker} {kind}: {content}  {}", show::format_origin(item));
-        print_line(&crate::terminal::to_single_line(&text));
+        print_line(&to_single_line(&text));
     };
     for item in removed {
         print_item("-", item);

@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use segue_core::checkpoint::{
     EditFormError, ItemKind, kind_heading, parse_edit_form, rebase_edits, render_edit_form,
@@ -14,42 +14,35 @@ use segue_engine::{CheckpointChange, CheckpointEdit, CheckpointView};
 
 use crate::app::App;
 use crate::error::CliError;
-use crate::terminal::{Style, eprint_line};
+use crate::terminal::eprint_note;
 
 pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange, CliError> {
-    let view = app.engine.compactor().checkpoint(session, None).await?;
+    let compactor = app.engine.compactor();
+    let view = compactor.checkpoint(session, None).await?;
     let active_version = view.version.n;
     let draft_path = |n: u32| app.home.join(format!("edit-{}-{n}.txt", session.id));
     // The name of a draft contains its version, because item numbers refer to that version.
-    let existing_draft = (1..=app
-        .engine
-        .compactor()
-        .checkpoint_versions(session)
-        .await?
-        .len())
-        .filter_map(|n| u32::try_from(n).ok())
-        .rfind(|n| draft_path(*n).exists());
+    let versions = compactor.checkpoint_versions(session).await?;
+    let mut numbers = versions.iter().map(|(version, _)| version.n);
+    let existing_draft = numbers.rfind(|n| draft_path(*n).exists());
     let base_version = existing_draft.unwrap_or(active_version);
     let path = draft_path(base_version);
     let base = if base_version == active_version {
         view.clone()
     } else {
-        app.engine
-            .compactor()
-            .checkpoint(session, Some(base_version))
-            .await?
+        let earlier_version = compactor.checkpoint(session, Some(base_version));
+        earlier_version.await?
     };
     let initial_text = render_draft(session, &base);
     if existing_draft.is_some() {
-        let prefix = Style::stderr().yellow("segue:");
         let path = path.display();
         let note = if base_version == active_version {
             String::new()
         } else {
             format!("; changes in checkpoint {active_version} remain")
         };
-        eprint_line(&format!(
-            "{prefix} resuming your draft in {path}{note}; delete the file to start over"
+        eprint_note(&format!(
+            "resuming your draft in {path}{note}; delete the file to start over"
         ));
     } else {
         write_draft(&path, &initial_text).map_err(|error| draft_file_error(&path, &error))?;
@@ -58,9 +51,8 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
     let interrupts = tokio::signal::unix::SignalKind::interrupt();
     let _ignored = tokio::signal::unix::signal(interrupts);
     let file = path.clone();
-    let edited =
-        tokio::task::spawn_blocking(move || run_editor(&editor_command(), &file, &initial_text))
-            .await;
+    let edit = move || run_editor(&editor_command(), &file, &initial_text);
+    let edited = tokio::task::spawn_blocking(edit).await;
     edited.map_err(|error| CliError::failed(error.to_string()))??;
     let draft_text = fs::read_to_string(&path).map_err(|error| draft_read_error(&path, &error))?;
     if draft_text.trim().is_empty() {
@@ -72,18 +64,12 @@ pub(super) async fn run(app: &App, session: &Session) -> Result<CheckpointChange
     let edited_checkpoint = parse_edit_form(&draft_text, &base.checkpoint, view.version.covers)
         .map_err(|errors| edit_form_error(&errors, &path))?;
     let rebased = rebase_edits(&base.checkpoint, &edited_checkpoint, &view.checkpoint);
-    let change = app
-        .engine
-        .compactor()
-        .change_checkpoint(
-            session,
-            CheckpointEdit::Rewrite {
-                base: active_version,
-                checkpoint: rebased,
-            },
-        )
-        .await
-        .map_err(|error| with_draft_hint(error.into(), &path))?;
+    let edit = CheckpointEdit::Rewrite {
+        base: active_version,
+        checkpoint: rebased,
+    };
+    let change = compactor.change_checkpoint(session, edit).await;
+    let change = change.map_err(|error| with_draft_hint(error.into(), &path))?;
     // The draft is no longer needed once its content is active.
     let _ = fs::remove_file(&path);
     Ok(change)
@@ -130,11 +116,10 @@ fn run_editor(editor: &[String], path: &Path, initial_text: &str) -> Result<(), 
     let Some((program, args)) = editor.split_first() else {
         return Err(CliError::usage("no editor is set"));
     };
-    let status = match Command::new(program).args(args).arg(path).status() {
-        Ok(status) if status.success() => return Ok(()),
-        Ok(status) => Ok(status),
-        Err(error) => Err(error),
-    };
+    let status = Command::new(program).args(args).arg(path).status();
+    if status.as_ref().is_ok_and(ExitStatus::success) {
+        return Ok(());
+    }
     // An unchanged draft is removed, so that the next `edit` starts from the beginning.
     let is_untouched = fs::read_to_string(path).is_ok_and(|text| text == initial_text);
     if is_untouched {
@@ -157,13 +142,11 @@ fn run_editor(editor: &[String], path: &Path, initial_text: &str) -> Result<(), 
 
 /// Builds the error that lists the mistakes in the text by line.
 fn edit_form_error(errors: &[EditFormError], path: &Path) -> CliError {
-    let messages: Vec<String> = errors
-        .iter()
-        .map(|error| match error.line {
-            0 => error.message.clone(),
-            line => format!("line {line}: {}", error.message),
-        })
-        .collect();
+    let messages = errors.iter().map(|error| match error.line {
+        0 => error.message.clone(),
+        line => format!("line {line}: {}", error.message),
+    });
+    let messages: Vec<String> = messages.collect();
     with_draft_hint(CliError::usage(messages.join("\n  ")), path)
 }
 

@@ -71,10 +71,8 @@ fn push_checkpoint_lines(
     let headline = format!("checkpoint {} of {}: {title}", version.n, session.id);
     push_line(&style.bold(&shorten_to_width(&headline, terminal_width())));
     let age = format_age(version.at, jiff::Timestamp::now());
-    push_line(&format!(
-        "created {age} ({})",
-        describe_reason(version.reason)
-    ));
+    let reason = describe_reason(version.reason);
+    push_line(&format!("created {age} ({reason})"));
     match view.status {
         VersionStatus::Active => {}
         VersionStatus::Superseded => push_line("not current: a later checkpoint replaced it"),
@@ -88,10 +86,8 @@ fn push_checkpoint_lines(
         1 => format!("summarises turn 1 in {tokens}"),
         covers => format!("summarises turns 1 to {covers} in {tokens}"),
     };
-    push_line(&format!(
-        "{coverage}; the session has {}",
-        format_plural(session.turns, "turn")
-    ));
+    let turns = format_plural(session.turns, "turn");
+    push_line(&format!("{coverage}; the session has {turns}"));
     push_line(&format_budget(view, style));
     push_line("");
     push_line(&style.bold(&format_counts(view)));
@@ -103,10 +99,8 @@ fn push_checkpoint_lines(
         push_line(&style.bold(&format!("Check loop, iteration {}", state.iteration)));
         for (label, checks) in [("passed", &state.passed), ("failed", &state.failed)] {
             if !checks.is_empty() {
-                push_line(&format!(
-                    "      {label}: {}",
-                    to_single_line(&checks.join(", "))
-                ));
+                let checks = to_single_line(&checks.join(", "));
+                push_line(&format!("      {label}: {checks}"));
             }
         }
         if let Some(error) = &state.last_error {
@@ -119,24 +113,20 @@ fn push_checkpoint_lines(
 fn format_budget(view: &CheckpointView, style: Style) -> String {
     let usage = view.budget_usage;
     let unicode = has_unicode_locale(|name| std::env::var(name).ok());
-    let filled = draw_bar(
-        usage.used_tokens,
-        usage.budget.max(usage.used_tokens),
-        BUDGET_BAR_WIDTH,
-        unicode,
-    );
+    let (used, largest) = (usage.used_tokens, usage.budget.max(usage.used_tokens));
+    let filled = draw_bar(used, largest, BUDGET_BAR_WIDTH, unicode);
     let empty_cell = if unicode { "·" } else { "." };
     let unfilled = empty_cell.repeat(BUDGET_BAR_WIDTH.saturating_sub(filled.chars().count()));
+    let place = if usage.is_resumable {
+        "in context"
+    } else {
+        "in the next brief"
+    };
     format!(
-        "{filled}{}  {} of {} tokens {}; {} saved in total",
+        "{filled}{}  {} of {} tokens {place}; {} saved in total",
         style.dim(&unfilled),
-        format_count(usage.used_tokens),
+        format_count(used),
         format_count(usage.budget),
-        if usage.is_resumable {
-            "in context"
-        } else {
-            "in the next brief"
-        },
         format_count(view.total_saved)
     )
 }
@@ -173,26 +163,20 @@ fn push_section(
     push_line("");
     push_line(&style.bold(kind_heading(kind)));
     if skipped > 0 {
-        let note = format!(
-            "      {} not shown (use `show --all`, or `/checkpoint all` in the REPL)",
-            format_plural(skipped as u64, "earlier item")
-        );
+        let items = format_plural(skipped, "earlier item");
+        let note =
+            format!("      {items} not shown (use `show --all`, or `/checkpoint all` in the REPL)");
         push_line(&style.dim(&note));
     }
     let text_width = terminal_width().map(|width| width.saturating_sub(6));
     for item in items.into_iter().skip(skipped) {
-        let line = format!(
-            "{}  {}",
-            to_single_line(&item_text(item)),
-            format_origin(item)
-        );
+        let text = to_single_line(&item_text(item));
+        let line = format!("{text}  {}", format_origin(item));
         let marker = if item.pinned { "*" } else { " " };
-        for (index, wrapped_line) in wrap(&line, text_width).into_iter().enumerate() {
-            if index == 0 {
-                push_line(&format!("{:>4}{marker} {wrapped_line}", item.id));
-            } else {
-                push_line(&format!("      {wrapped_line}"));
-            }
+        let mut prefix = format!("{:>4}{marker}", item.id);
+        for wrapped_line in wrap(&line, text_width) {
+            push_line(&format!("{prefix} {wrapped_line}"));
+            prefix = " ".repeat(5);
         }
     }
 }
