@@ -43,7 +43,7 @@ pub(crate) use index::{IndexArgs, IndexCommand, IndexOutputArgs};
 pub(crate) use output_mode::ErrorOutputMode;
 pub(crate) use preview::PreviewArgs;
 pub(crate) use resume::ResumeArgs;
-pub(crate) use revert::{ForkArgs, RevertArgs, UndoArgs};
+pub(crate) use revert::{ForkArgs, RevertArgs};
 pub(crate) use role::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
 pub(crate) use schema::SchemaArgs;
 pub(crate) use scope::ScopeArgs;
@@ -266,7 +266,15 @@ pub(crate) enum SessionCommand {
     /// change. `rename`, `tag`, `fork` and `revert` adopt a native session automatically.
     Adopt(SessionRefArgs),
     Revert(RevertArgs),
-    Undo(UndoArgs),
+    /// Undo the last revert
+    ///
+    /// The session contains the turns again that the revert dropped. Turns made after the revert leave the session;
+    /// `fork --moved` continues with them in a new session.
+    #[command(after_help = "\
+Examples:
+  segue session undo k3f9
+  segue session fork k3f9 --moved 2   continue with the turns that the undo dropped")]
+    Undo(SessionRefArgs),
     Fork(ForkArgs),
     Compact(CompactArgs),
     Checkpoint(CheckpointArgs),

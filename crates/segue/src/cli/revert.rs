@@ -1,4 +1,4 @@
-//! Arguments of `segue session revert`, `undo` and `fork`.
+//! Arguments of `segue session revert` and `fork`.
 
 use clap::Args;
 
@@ -26,20 +26,6 @@ pub(crate) struct RevertArgs {
     /// Show the result without changing anything
     #[arg(long)]
     pub(crate) dry_run: bool,
-}
-
-/// Undo the last revert
-///
-/// The session contains the turns again that the revert dropped. Turns made after the revert leave the session;
-/// `fork --moved` continues with them in a new session.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  segue session undo k3f9
-  segue session fork k3f9 --moved 2   continue with the turns that the undo dropped")]
-pub(crate) struct UndoArgs {
-    #[command(flatten)]
-    pub(crate) session: SessionRefArgs,
 }
 
 /// Fork a session at a turn

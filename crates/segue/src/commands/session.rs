@@ -21,10 +21,13 @@ mod transfer;
 
 use std::process::ExitCode;
 
+use jiff::{Timestamp, Zoned};
 use segue_api::session::ListedSession;
 use segue_api::text::{ShellActions, format_decision};
 use segue_core::id::ProviderId;
 use segue_core::session::{Session, SessionRef, Title, TitleError, TitleSource};
+use segue_core::time_input::{TimeInputError, parse_time_input};
+use segue_engine::{Conversation, ResolveError};
 
 use crate::app::App;
 use crate::cli::{AnySessionCommand, RenameArgs, SessionArgs, SessionCommand, SessionRefArgs};
@@ -94,18 +97,53 @@ fn unknown_agent_error(name: &str, supported: &str) -> CliError {
         .with_hint(format!("available agents: {supported}"))
 }
 
-/// Prints a changed session as JSON or as text.
-async fn print_changed_session(
+/// Parses the time of an option such as `--since`.
+fn parse_time(text: Option<&str>) -> Result<Option<Timestamp>, CliError> {
+    let time = text.map(|text| parse_time_input(text, &Zoned::now()));
+    time.transpose().map_err(|error| {
+        CliError::usage(error.to_string()).with_hint(TimeInputError::ACCEPTED_FORMS)
+    })
+}
+
+/// Replaces the user's home directory at the beginning of a path with `~`.
+fn abbreviate_home(path: &str, home: &str) -> String {
+    match path.strip_prefix(home) {
+        Some(rest) if !home.is_empty() && (rest.is_empty() || rest.starts_with('/')) => {
+            format!("~{rest}")
+        }
+        _ => path.to_owned(),
+    }
+}
+
+/// Finds a conversation. Reconciles a session of segue with its native session.
+async fn find_reconciled(app: &App, reference: &SessionRef) -> Result<Conversation, CliError> {
+    Ok(match app.find_conversation(reference).await? {
+        Conversation::Session(session, status) => {
+            let session = app.reconcile_session(*session).await;
+            Conversation::Session(Box::new(session), status)
+        }
+        native @ Conversation::Native(_) => native,
+    })
+}
+
+/// Returns the session of a conversation. Fails if that is a native session, which this command does not adopt.
+fn require_session(conversation: Conversation) -> Result<Session, ResolveError> {
+    match conversation {
+        Conversation::Session(session, _) => Ok(*session),
+        Conversation::Native(native) => Err(ResolveError::NotAdopted(native.id())),
+    }
+}
+
+/// Prints a session as JSON, with its current status, or as text.
+async fn print_session(
     app: &App,
     session: &Session,
-    args: &SessionRefArgs,
+    json: bool,
     text: &str,
 ) -> Result<(), CliError> {
-    if args.json {
-        print_json(&ListedSession::new(
-            session,
-            app.engine.library().session_status(session).await?,
-        ));
+    if json {
+        let status = app.engine.library().session_status(session).await?;
+        print_json(&ListedSession::new(session, status));
     } else {
         print_line(&strip_control_chars(text));
     }
@@ -122,25 +160,17 @@ fn title_error(error: &TitleError) -> CliError {
 
 async fn rename_session(app: &App, args: &RenameArgs) -> Result<(), CliError> {
     let title = Title::new(&args.title, TitleSource::User).map_err(|error| title_error(&error))?;
-    let session = app.find_or_adopt(&args.session.id).await?;
-    app.engine
-        .sessions()
-        .rename_session(&session.id, &title)
-        .await?;
-    let session = app
-        .find_session(&SessionRef::Text(session.id.to_string()))
-        .await?;
-    let text = format!("Renamed session {} to {:?}.", session.id, title.as_str());
-    print_changed_session(app, &session, &args.session, &text).await
+    let id = app.find_or_adopt(&args.session.id).await?.id;
+    app.engine.sessions().rename_session(&id, &title).await?;
+    let session = app.engine.library().session(&id).await?;
+    let text = format!("Renamed session {id} to {:?}.", title.as_str());
+    print_session(app, &session, args.session.json, &text).await
 }
 
 /// Adopts a native session. Reports a session that is already adopted.
 async fn adopt_session(app: &App, args: &SessionRefArgs) -> Result<(), CliError> {
-    let (session, adoption) = app
-        .engine
-        .resolver()
-        .find_or_adopt(&args.id, &app.ref_context())
-        .await?;
+    let (resolver, context) = (app.engine.resolver(), app.ref_context());
+    let (session, adoption) = resolver.find_or_adopt(&args.id, &context).await?;
     let text = match &adoption {
         Some(decision) => format_decision(decision, &ShellActions),
         None => format!(
@@ -149,5 +179,5 @@ async fn adopt_session(app: &App, args: &SessionRefArgs) -> Result<(), CliError>
             session.title.as_str()
         ),
     };
-    print_changed_session(app, &session, args, &text).await
+    print_session(app, &session, args.json, &text).await
 }

@@ -4,12 +4,12 @@ use std::io::{IsTerminal, stderr};
 
 use segue_api::checkpoint::{CompactionResult, SummariserReport};
 use segue_api::text::{ActionText, ShellActions, format_decision};
-use segue_core::checkpoint::{CheckpointVersion, CompactionPlan, kind_heading};
+use segue_core::checkpoint::{CheckpointVersion, CompactionPlan, ItemKind, kind_heading};
 use segue_core::hint::SuggestedAction;
-use segue_core::id::ProviderId;
 use segue_core::session::{Session, format_replaced_turns};
-use segue_engine::{Conversation, ResolveError, Summariser};
+use segue_engine::Summariser;
 
+use super::{find_reconciled, require_session};
 use crate::app::{self, App};
 use crate::cli::{CompactArgs, SummariserArg};
 use crate::config::ConfigFlags;
@@ -37,7 +37,7 @@ pub(super) async fn run(
     };
     let created = outcome.created.as_ref();
     let result = created.map(|(version, plan)| (Some(version), plan));
-    print_compaction((args, frontend), &session, result, summary.as_ref());
+    print_compaction((args, frontend), &session, result, summary);
     Ok(())
 }
 
@@ -59,41 +59,28 @@ async fn run_summariser(
     frontend: Frontend<'_>,
     session: &Session,
     summariser: &Summariser,
-) -> Result<Option<SummariserResult>, CliError> {
+) -> Result<Option<SummariserReport>, CliError> {
+    let compactor = app.engine.compactor();
     let provider = summariser.agent.provider().clone();
     if stderr().is_terminal() {
         eprint_line(&Style::stderr().dim(&format!("{provider} is refining the checkpoint …")));
     }
-    let Some(proposal) = app
-        .engine
-        .compactor()
-        .propose_summary(&session.id, summariser)
-        .await?
-    else {
+    let proposing = compactor.propose_summary(&session.id, summariser);
+    let Some(proposal) = proposing.await? else {
         return Ok(None);
     };
-    let outcome = app
-        .engine
-        .compactor()
-        .apply_summary_proposal(proposal)
-        .await?;
+    let outcome = compactor.apply_summary_proposal(proposal).await?;
     eprint_decisions(&outcome.decisions, frontend);
     let last_decision = outcome.decisions.last();
-    Ok(Some(SummariserResult {
+    let version = outcome.created.as_ref().map(|(version, _)| version);
+    Ok(Some(SummariserReport {
         provider,
-        version: outcome.created.map(|(version, _)| version),
-        message: last_decision.map_or_else(String::new, |decision| {
+        version: version.map(|version| version.n),
+        tokens: version.map(|version| version.tokens),
+        told: last_decision.map_or_else(String::new, |decision| {
             format_decision(decision, &ShellActions)
         }),
     }))
-}
-
-/// Result of the summariser.
-struct SummariserResult {
-    provider: ProviderId,
-    /// New version of the checkpoint. `None` if the summariser added nothing.
-    version: Option<CheckpointVersion>,
-    message: String,
 }
 
 /// Shows the result of a compaction without saving it.
@@ -102,18 +89,12 @@ async fn preview_compaction(
     frontend: Frontend<'_>,
     args: &CompactArgs,
 ) -> Result<(), CliError> {
-    let session = match app.find_conversation(&args.id).await? {
-        Conversation::Session(session, _) => app.reconcile_session(*session).await,
-        native @ Conversation::Native(_) => {
-            return Err(ResolveError::NotAdopted(native.id()).into());
-        }
-    };
+    let session = require_session(find_reconciled(app, &args.id).await?)?;
     let plan = match session.head {
         Some(head) => {
             let briefs = app.engine.briefs();
-            briefs
-                .plan_compaction(&session, head, &session.provider)
-                .await?
+            let planning = briefs.plan_compaction(&session, head, &session.provider);
+            planning.await?
         }
         None => None,
     };
@@ -127,59 +108,43 @@ fn print_compaction(
     (args, frontend): (&CompactArgs, Frontend<'_>),
     session: &Session,
     result: Option<(Option<&CheckpointVersion>, &CompactionPlan)>,
-    summary: Option<&SummariserResult>,
+    summary: Option<SummariserReport>,
 ) {
     let plan = result.map(|(_, plan)| plan);
     if args.json {
         print_json(&CompactionResult {
             session_id: session.id.clone(),
             dry_run: args.dry_run,
-            version: result
-                .and_then(|(version, _)| version)
-                .map(|version| version.n),
+            version: result.and_then(|(version, _)| Some(version?.n)),
             covers: plan.map(|plan| plan.covers),
             turns: plan.map_or(0, |plan| plan.turns),
             tokens: plan.map(|plan| plan.tokens),
             replaced_tokens: plan.map(|plan| plan.replaced),
             room: plan.map(|plan| plan.max_tokens),
             items: plan.into_iter().flat_map(count_items).collect(),
-            summary: summary.map(|summary| SummariserReport {
-                provider: summary.provider.clone(),
-                version: summary.version.as_ref().map(|version| version.n),
-                tokens: summary.version.as_ref().map(|version| version.tokens),
-                told: summary.message.clone(),
-            }),
+            summary,
         });
         return;
     }
     let id = &session.id;
     let Some((version, plan)) = result else {
-        let no_change = "no new turns since the last compaction";
-        print_line(
-            &match summary.and_then(|summary| summary.version.as_ref()) {
-                Some(_) => {
-                    format!(
-                        "{id}: {no_change}; the next native session receives the summariser's additions"
-                    )
-                }
-                None => format!("{id}: {no_change}, no changes made"),
-            },
-        );
+        let consequence = match summary.and_then(|summary| summary.version) {
+            Some(_) => "; the next native session receives the summariser's additions",
+            None => ", no changes made",
+        };
+        print_line(&format!(
+            "{id}: no new turns since the last compaction{consequence}"
+        ));
         return;
     };
     let replaced_turns = format_replaced_turns(plan.turns, plan.replaced, plan.covers > plan.turns);
     let tokens = format_plural(plan.tokens, "token");
-    match version {
-        Some(version) => {
-            let n = version.n;
-            print_line(&format!(
-                "{id}: compacted {replaced_turns} into checkpoint {n} ({tokens})"
-            ));
+    print_line(&match version {
+        Some(CheckpointVersion { n, .. }) => {
+            format!("{id}: compacted {replaced_turns} into checkpoint {n} ({tokens})")
         }
-        None => print_line(&format!(
-            "{id}: would compact {replaced_turns} into {tokens}"
-        )),
-    }
+        None => format!("{id}: would compact {replaced_turns} into {tokens}"),
+    });
     for (kind, count) in count_items(plan) {
         print_line(&format!("{count:>6}  {}", kind_heading(kind)));
     }
@@ -196,8 +161,8 @@ fn print_compaction(
 }
 
 /// Returns the number of items of each kind.
-fn count_items(plan: &CompactionPlan) -> Vec<(segue_core::checkpoint::ItemKind, usize)> {
-    let kinds = segue_core::checkpoint::ItemKind::ALL.into_iter();
+fn count_items(plan: &CompactionPlan) -> Vec<(ItemKind, usize)> {
+    let kinds = ItemKind::ALL.into_iter();
     let counts = kinds.map(|kind| (kind, plan.checkpoint.items_of_kind(kind).count()));
     counts.filter(|(_, count)| *count > 0).collect()
 }

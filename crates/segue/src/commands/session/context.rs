@@ -4,8 +4,9 @@ use segue_api::brief::SessionContext;
 use segue_core::agent::RoleDescription;
 use segue_core::number_format::format_count;
 use segue_core::session::Session;
-use segue_engine::{ContextRebuild, Conversation, GatheredContext, ResolveError};
+use segue_engine::{ContextRebuild, GatheredContext};
 
+use super::require_session;
 use crate::app::App;
 use crate::cli::ContextArgs;
 use crate::error::CliError;
@@ -13,12 +14,7 @@ use crate::json_output::print_json;
 use crate::terminal::{eprint_line, print_line, strip_control_chars};
 
 pub(super) async fn run(app: &App, args: &ContextArgs) -> Result<(), CliError> {
-    let session = match app.find_conversation(&args.session.id).await? {
-        Conversation::Session(session, _) => *session,
-        native @ Conversation::Native(_) => {
-            return Err(ResolveError::NotAdopted(native.id()).into());
-        }
-    };
+    let session = require_session(app.find_conversation(&args.session.id).await?)?;
     let role = app.engine.resolver().session_role(&session)?;
     let gathered = if args.refresh {
         app.engine.briefs().refresh_context(&session, true).await?
@@ -51,10 +47,8 @@ fn describe_rebuild(gathered: &GatheredContext) -> String {
         ContextRebuild::First => "collected now".to_owned(),
         ContextRebuild::Requested => "collected again, without changes".to_owned(),
         ContextRebuild::SourcesChanged(names) => {
-            format!(
-                "collected again, because sources changed: {}",
-                names.join(", ")
-            )
+            let names = names.join(", ");
+            format!("collected again, because sources changed: {names}")
         }
     }
 }

@@ -7,26 +7,20 @@ use segue_core::id::ProviderId;
 use segue_core::session::{Session, SessionRef};
 
 use crate::app::App;
-use crate::cli::{ConversationArgs, HandoffArgs, SessionRefArgs, TurnOptionArgs};
+use crate::cli::{ConversationArgs, HandoffArgs, TurnOptionArgs};
 use crate::commands::chat::{self, OutputFormat};
 use crate::error::CliError;
 use crate::frontend::Frontend;
-use crate::terminal::{Style, eprint_decisions, eprint_line, to_single_line};
+use crate::terminal::{eprint_decisions, eprint_note, to_single_line};
 
 pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     let Some(prompt) = args.prompt else {
         let app = App::open_lenient()?;
         let (session, message) =
             hand_off_session(&app, &args.id, &args.provider, Frontend::Shell).await?;
-        let message_with_hint = format!(
-            "{message}. Continue with: segue chat --resume {} \"…\"",
-            session.id
-        );
-        let session_args = SessionRefArgs {
-            id: args.id,
-            json: args.json,
-        };
-        super::print_changed_session(&app, &session, &session_args, &message_with_hint).await?;
+        let id = &session.id;
+        let text = format!("{message}. Continue with: segue chat --resume {id} \"…\"");
+        super::print_session(&app, &session, args.json, &text).await?;
         return Ok(ExitCode::SUCCESS);
     };
     // The prompt is validated before any change.
@@ -34,19 +28,16 @@ pub(super) async fn run(args: HandoffArgs) -> Result<ExitCode, CliError> {
     let app = App::open()?;
     let (session, message) =
         hand_off_session(&app, &args.id, &args.provider, Frontend::Shell).await?;
-    eprint_line(&format!("{} {message}", Style::stderr().yellow("segue:")));
+    eprint_note(&message);
     drop(app);
     let conversation_args = ConversationArgs {
         resume: Some(SessionRef::Text(session.id.to_string())),
-        continue_last: false,
-        new: false,
-        scope: Box::default(),
-        explain: false,
         options: TurnOptionArgs {
             provider: Some(args.provider),
             open_timeout: args.open_timeout,
             ..TurnOptionArgs::default()
         },
+        ..ConversationArgs::default()
     };
     let format = if args.json {
         OutputFormat::Json
@@ -76,10 +67,9 @@ pub(crate) async fn hand_off_session(
             session.id
         )
     } else {
-        let prefix = Style::stderr().yellow("segue:");
         for setting in &outcome.dropped_settings {
             let line = format_dropped_setting(&from, to, setting);
-            eprint_line(&format!("{prefix} {}", to_single_line(&line)));
+            eprint_note(&to_single_line(&line));
         }
         let next_step = if outcome.native_has_all_turns {
             "resumes its native session, which has the full history"

@@ -4,8 +4,9 @@ use std::ops::ControlFlow;
 
 use segue_api::brief::{PreviewedBrief, SectionSize};
 use segue_core::number_format::format_count;
-use segue_engine::{AccessError, BriefPreview, Conversation};
+use segue_engine::{AccessError, BriefPreview};
 
+use super::find_reconciled;
 use super::stats::{draw_bar, has_unicode_locale};
 use crate::app::App;
 use crate::cli::PreviewArgs;
@@ -27,27 +28,16 @@ pub(super) async fn run(app: &App, args: &PreviewArgs) -> Result<(), CliError> {
     if let Some(provider) = &args.provider
         && !app.engine.library().is_supported_provider(provider)
     {
-        let drivable = app.engine.agents().providers().cloned().collect();
-        let provider = provider.clone();
-        return Err(AccessError::UnknownProvider {
-            provider,
-            available: drivable,
-        }
-        .into());
+        let error = AccessError::UnknownProvider {
+            provider: provider.clone(),
+            available: app.engine.agents().providers().cloned().collect(),
+        };
+        return Err(error.into());
     }
-    let conversation = match app.find_conversation(&args.session.id).await? {
-        Conversation::Session(session, status) => {
-            let session = app.reconcile_session(*session).await;
-            Conversation::Session(Box::new(session), status)
-        }
-        native @ Conversation::Native(_) => native,
-    };
-    let provider = args.provider.as_ref();
-    let preview = app
-        .engine
-        .briefs()
-        .preview_brief(&conversation, provider, &prompt)
-        .await?;
+    let conversation = find_reconciled(app, &args.session.id).await?;
+    let (briefs, provider) = (app.engine.briefs(), args.provider.as_ref());
+    let planning = briefs.preview_brief(&conversation, provider, &prompt);
+    let preview = planning.await?;
     if args.session.json {
         print_json(&preview_json(&preview, prompt));
     } else {
@@ -89,30 +79,22 @@ fn print_preview(preview: &BriefPreview, prompt: &str) {
     }
     let style = Style::stdout();
     let unicode = has_unicode_locale(|name| std::env::var(name).ok());
-    print_line("");
-    let total = brief.total_tokens();
-    let sections = brief.sections.iter();
-    let rows = sections
-        .map(|(name, tokens)| (name.as_str(), *tokens))
-        .chain([("total", total)]);
-    for (name, tokens) in rows {
-        let bar = draw_bar(
-            tokens,
-            preview.budget.max(tokens),
-            BUDGET_BAR_WIDTH,
-            unicode,
-        );
+    let print_row = |name: &str, tokens: u64, bar: &str| {
         let name = style.dim(&format!("{name:<10}"));
         let line = format!("{name} {:>9}  {bar}", format_count(tokens));
         print_line(line.trim_end());
+    };
+    print_line("");
+    let total = brief.total_tokens();
+    let sections = brief.sections.iter();
+    let sections = sections.map(|(name, tokens)| (name.as_str(), *tokens));
+    for (name, tokens) in sections.chain([("total", total)]) {
+        let largest = preview.budget.max(tokens);
+        let bar = draw_bar(tokens, largest, BUDGET_BAR_WIDTH, unicode);
+        print_row(name, tokens, &bar);
     }
-    let name = style.dim(&format!("{:<10}", "budget"));
     let full_bar = draw_bar(1, 1, BUDGET_BAR_WIDTH, unicode);
-    print_line(&format!(
-        "{name} {:>9}  {}",
-        format_count(preview.budget),
-        style.dim(&full_bar)
-    ));
+    print_row("budget", preview.budget, &style.dim(&full_bar));
     let provider = &preview.provider;
     let estimated = format_count(total);
     print_line(&match preview.reported_tokens {
@@ -120,11 +102,9 @@ fn print_preview(preview: &BriefPreview, prompt: &str) {
             "about {} tokens for {provider} ({estimated} by segue's tokenizer)",
             format_count(tokens)
         ),
-        None => {
-            format!(
-                "{estimated} tokens by segue's tokenizer; {provider} has not reported token counts yet"
-            )
-        }
+        None => format!(
+            "{estimated} tokens by segue's tokenizer; {provider} has not reported token counts yet"
+        ),
     });
     for line in describe_omissions(preview) {
         print_line(&line);
@@ -133,20 +113,14 @@ fn print_preview(preview: &BriefPreview, prompt: &str) {
 
 /// Returns the number of tokens above the budget. `None` if the brief fits.
 fn excess_tokens(preview: &BriefPreview) -> Option<u64> {
-    let excess = preview
-        .plan
-        .brief
-        .total_tokens()
-        .checked_sub(preview.budget);
-    excess.filter(|excess| *excess > 0)
+    let tokens = preview.plan.brief.total_tokens();
+    (tokens > preview.budget).then(|| tokens - preview.budget)
 }
 
 /// Lists what the brief omits, with the reasons.
 fn describe_omissions(preview: &BriefPreview) -> Vec<String> {
-    let (omitted_turns, omissions) = (
-        preview.plan.brief.omitted_turns,
-        preview.plan.brief.omissions,
-    );
+    let brief = &preview.plan.brief;
+    let omissions = &brief.omissions;
     let mut lines = Vec::new();
     if let Some(excess) = excess_tokens(preview) {
         let excess = format_plural(excess, "token");
@@ -154,7 +128,7 @@ fn describe_omissions(preview: &BriefPreview) -> Vec<String> {
             "over the budget by {excess}: the prompt is never shortened"
         ));
     }
-    match omitted_turns {
+    match brief.omitted_turns {
         0 => {}
         1 => lines.push("omitted turn 1: it does not fit into the budget".to_owned()),
         n => lines.push(format!(

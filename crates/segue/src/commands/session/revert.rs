@@ -9,8 +9,9 @@ use segue_api::session::ListedSession;
 use segue_core::session::{Effects, Session, SessionRef, TurnNumberError, plan_fork, plan_revert};
 use segue_engine::{Conversation, ForkOutcome, RevertOutcome, RevertPlan, SessionError};
 
+use super::{find_reconciled, print_session};
 use crate::app::App;
-use crate::cli::{ForkArgs, RevertArgs, UndoArgs};
+use crate::cli::{ForkArgs, RevertArgs, SessionRefArgs};
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::json_output::print_json;
@@ -27,13 +28,8 @@ pub(in crate::commands) async fn find_or_adopt_checked(
         Conversation::Session(session, _) => return Ok(*session),
         Conversation::Native(native) => native,
     };
-    let turns = app
-        .engine
-        .library()
-        .read_outline(&native.session)?
-        .turns
-        .len();
-    match check(u32::try_from(turns).unwrap_or(u32::MAX)) {
+    let outline = app.engine.library().read_outline(&native.session)?;
+    match check(u32::try_from(outline.turns.len()).unwrap_or(u32::MAX)) {
         Ok(_) | Err(TurnNumberError::AlreadyAtTurn { .. }) => {}
         Err(error) => return Err(SessionError::from(error).into()),
     }
@@ -46,17 +42,12 @@ pub(super) async fn revert_session(app: &App, args: &RevertArgs) -> Result<(), C
     }
     let session =
         find_or_adopt_checked(app, &args.session.id, |turns| plan_revert(turns, args.to)).await?;
-    match app
-        .engine
-        .sessions()
-        .revert_session(&session, args.to)
-        .await
-    {
+    let sessions = app.engine.sessions();
+    let (outcome, message) = match sessions.revert_session(&session, args.to).await {
         Ok(outcome) => {
-            eprint_decisions(&outcome.decisions, Frontend::Shell);
             let undo_hint = format!("Undo with: segue session undo {}", session.id);
             let message = messages::format_revert(&outcome, &undo_hint);
-            print_revert_outcome(app, &outcome, args.session.json, &message).await
+            (outcome, message)
         }
         // The session is already at this turn, which is not a failure.
         Err(SessionError::TurnNumber(TurnNumberError::AlreadyAtTurn { turns })) => {
@@ -67,33 +58,26 @@ pub(super) async fn revert_session(app: &App, args: &RevertArgs) -> Result<(), C
                 decisions: Vec::new(),
                 session,
             };
-            print_revert_outcome(
-                app,
-                &unchanged,
-                args.session.json,
-                &messages::format_already_at_turn(turns),
-            )
-            .await
+            (unchanged, messages::format_already_at_turn(turns))
         }
-        Err(error) => Err(error.into()),
-    }
+        Err(error) => return Err(error.into()),
+    };
+    print_outcome(app, &outcome, args.session.json, &message).await
 }
 
-async fn print_revert_outcome(
+async fn print_outcome(
     app: &App,
     outcome: &RevertOutcome,
     json: bool,
     message: &str,
 ) -> Result<(), CliError> {
+    eprint_decisions(&outcome.decisions, Frontend::Shell);
     if !json {
         print_line(&strip_control_chars(message));
         return Ok(());
     }
-    let status = app
-        .engine
-        .library()
-        .session_status(&outcome.session)
-        .await?;
+    let library = app.engine.library();
+    let status = library.session_status(&outcome.session).await?;
     print_json(&RevertResult {
         session: ListedSession::new(&outcome.session, status),
         turns_before: outcome.turns_before,
@@ -108,19 +92,12 @@ async fn print_revert_outcome(
 
 /// Shows what a revert would do, without adopting a native session.
 async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
-    let plan = match app.find_conversation(&args.session.id).await? {
-        Conversation::Session(session, _) => {
-            let session = app.reconcile_session(*session).await;
-            app.engine
-                .sessions()
-                .preview_revert(&session, args.to)
-                .await
-        }
+    let sessions = app.engine.sessions();
+    let plan = match find_reconciled(app, &args.session.id).await? {
+        Conversation::Session(session, _) => sessions.preview_revert(&session, args.to).await,
         Conversation::Native(native) => {
-            app.engine
-                .sessions()
-                .preview_native_revert(&native.session, args.to)
-                .await
+            let native = &native.session;
+            sessions.preview_native_revert(native, args.to).await
         }
     };
     let plan = match plan {
@@ -136,12 +113,11 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
             n: turn.n,
             title: turn.title.as_str().to_owned(),
         });
+        let dropped_count = messages::count_dropped_turns(&plan);
         print_json(&RevertPreview {
             dry_run: true,
             turns_before: plan.turns,
-            turns: plan
-                .turns
-                .saturating_sub(messages::count_dropped_turns(&plan)),
+            turns: plan.turns.saturating_sub(dropped_count),
             dropped: dropped.collect(),
             effects: plan.effects.clone(),
         });
@@ -151,37 +127,24 @@ async fn preview_revert(app: &App, args: &RevertArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-pub(super) async fn undo_revert(app: &App, args: &UndoArgs) -> Result<(), CliError> {
-    let session = app.find_session(&args.session.id).await?;
+pub(super) async fn undo_revert(app: &App, args: &SessionRefArgs) -> Result<(), CliError> {
+    let session = app.find_session(&args.id).await?;
     let outcome = app.engine.sessions().undo_revert(&session).await?;
-    eprint_decisions(&outcome.decisions, Frontend::Shell);
-    let fork_command = format!("segue session fork {}", outcome.session.id);
-    print_revert_outcome(
-        app,
-        &outcome,
-        args.session.json,
-        &messages::format_undo(&outcome, &fork_command),
-    )
-    .await
+    let message = messages::format_undo(&outcome);
+    print_outcome(app, &outcome, args.json, &message).await
 }
 
 pub(super) async fn fork_session(app: &App, args: &ForkArgs) -> Result<(), CliError> {
+    let SessionRefArgs { id, json } = &args.session;
     let session = match args.moved {
-        None => {
-            find_or_adopt_checked(app, &args.session.id, |turns| plan_fork(turns, args.at)).await?
-        }
+        None => find_or_adopt_checked(app, id, |turns| plan_fork(turns, args.at)).await?,
         // Only recorded sessions have head moves.
-        Some(_) => app.find_session(&args.session.id).await?,
+        Some(_) => app.find_session(id).await?,
     };
     let outcome = fork_in_origin_directory(app, &session, args.at, args.moved).await?;
     eprint_decisions(&outcome.decisions, Frontend::Shell);
-    super::print_changed_session(
-        app,
-        &outcome.session,
-        &args.session,
-        &messages::format_fork(&outcome),
-    )
-    .await
+    let message = messages::format_fork(&outcome);
+    print_session(app, &outcome.session, *json, &message).await
 }
 
 /// Forks the session. The fork uses the directory of its origin, or the current directory if that no longer exists.
@@ -196,9 +159,7 @@ pub(in crate::commands) async fn fork_in_origin_directory(
     } else {
         &app.project
     };
-    Ok(app
-        .engine
-        .sessions()
-        .fork_before_move(session, at, head_move, project)
-        .await?)
+    let sessions = app.engine.sessions();
+    let forking = sessions.fork_before_move(session, at, head_move, project);
+    Ok(forking.await?)
 }

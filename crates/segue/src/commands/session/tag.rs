@@ -1,14 +1,15 @@
 //! `segue session tag`: tags of sessions.
 
-use segue_api::session::{ListedSession, UsedTag};
-use segue_core::session::Session;
+use segue_api::session::UsedTag;
+use segue_core::session::Tag;
 use segue_store::TagChange;
 
+use super::print_session;
 use crate::app::App;
 use crate::cli::TagArgs;
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{Table, eprint_line, print_line, strip_control_chars};
+use crate::terminal::{Table, eprint_line};
 
 pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
     let Some(id) = &args.id else {
@@ -19,44 +20,25 @@ pub(super) async fn run(app: &App, args: &TagArgs) -> Result<(), CliError> {
             "cannot both add and remove tag `{conflicting}`"
         )));
     }
-    if args.add.is_empty() && args.remove.is_empty() {
+    let session = if args.add.is_empty() && args.remove.is_empty() {
         // Showing tags changes nothing, so it does not adopt a native session.
-        let session = app.find_session(id).await?;
-        return print_tags(app, &session, args).await;
-    }
-    let session = app.find_or_adopt(id).await?;
-    let change = TagChange {
-        add: args.add.clone(),
-        remove: args.remove.clone(),
-    };
-    let session = app
-        .engine
-        .sessions()
-        .change_tags(&session.id, change)
-        .await?;
-    print_tags(app, &session, args).await
-}
-
-/// Prints the tags of a session.
-async fn print_tags(app: &App, session: &Session, args: &TagArgs) -> Result<(), CliError> {
-    if args.json {
-        let status = app.engine.library().session_status(session).await?;
-        print_json(&ListedSession::new(session, status));
-    } else if session.tags.is_empty() {
-        print_line(&format!("{} has no tags", session.id));
+        app.find_session(id).await?
     } else {
-        let tags: Vec<&str> = session
-            .tags
-            .iter()
-            .map(segue_core::session::Tag::as_str)
-            .collect();
-        print_line(&strip_control_chars(&format!(
-            "{} has the tags: {}",
-            session.id,
-            tags.join(" ")
-        )));
-    }
-    Ok(())
+        let session = app.find_or_adopt(id).await?;
+        let change = TagChange {
+            add: args.add.clone(),
+            remove: args.remove.clone(),
+        };
+        let sessions = app.engine.sessions();
+        sessions.change_tags(&session.id, change).await?
+    };
+    let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
+    let text = if tags.is_empty() {
+        format!("{} has no tags", session.id)
+    } else {
+        format!("{} has the tags: {}", session.id, tags.join(" "))
+    };
+    print_session(app, &session, args.json, &text).await
 }
 
 async fn list_tags(app: &App, json: bool) -> Result<(), CliError> {

@@ -71,9 +71,7 @@ impl ReplState {
         };
         let outcome = self.app.engine.sessions().undo_revert(&session).await?;
         eprint_decisions(&outcome.decisions, self.frontend());
-        let fork_command = format!("segue session fork {}", outcome.session.id);
-        let message = messages::format_undo(&outcome, &fork_command);
-        eprint_line(&strip_control_chars(&message));
+        eprint_line(&strip_control_chars(&messages::format_undo(&outcome)));
         Ok(())
     }
 

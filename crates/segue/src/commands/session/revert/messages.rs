@@ -13,30 +13,26 @@ pub(in crate::commands) fn format_already_at_turn(turns: u32) -> String {
 pub(in crate::commands) fn format_revert(outcome: &RevertOutcome, undo_hint: &str) -> String {
     let turns = outcome.session.turns;
     let dropped = outcome.turns_before.saturating_sub(turns);
-    let mut lines = vec![format!(
-        "Reverted to turn {turns} (dropped {}).",
-        format_turns(dropped)
-    )];
+    let dropped = format_plural(dropped, "turn");
+    let mut lines = vec![format!("Reverted to turn {turns} (dropped {dropped}).")];
     lines.extend(format_effects("remain", &outcome.effects));
     lines.push(undo_hint.to_owned());
     lines.join("\n")
 }
 
-/// Describes the result of an undo. `fork_command` is the command that forks from the detached turns.
-pub(in crate::commands) fn format_undo(outcome: &RevertOutcome, fork_command: &str) -> String {
-    let turns = outcome.session.turns;
-    let mut lines = vec![if turns == outcome.turns_before {
+/// Describes the result of an undo, with the command that forks from the detached turns.
+pub(in crate::commands) fn format_undo(outcome: &RevertOutcome) -> String {
+    let (turns, turns_before) = (outcome.session.turns, outcome.turns_before);
+    let mut lines = vec![if turns == turns_before {
         format!("Undid the revert: now at turn {turns}, as before the revert.")
     } else {
-        format!(
-            "Undid the revert: now at turn {turns} (was at turn {}).",
-            outcome.turns_before
-        )
+        format!("Undid the revert: now at turn {turns} (was at turn {turns_before}).")
     }];
     if let Some(detached) = outcome.detached_turns {
         lines.push(format!(
-            "Dropped {} made since the revert. Continue from there with: {fork_command} --moved {}",
-            format_turns(detached.turns),
+            "Dropped {} made since the revert. Continue from there with: segue session fork {} --moved {}",
+            format_plural(detached.turns, "turn"),
+            outcome.session.id,
             detached.head_move
         ));
         lines.extend(format_effects("remain", &outcome.effects));
@@ -51,9 +47,9 @@ pub(super) fn format_plan(plan: &RevertPlan) -> String {
     if dropped_count == 0 {
         return format_already_at_turn(turns);
     }
+    let dropped_turns = format_plural(dropped_count, "turn");
     let mut lines = vec![format!(
-        "Would revert to turn {turns} and drop {}:",
-        format_turns(dropped_count)
+        "Would revert to turn {turns} and drop {dropped_turns}:"
     )];
     let dropped = plan.dropped.iter();
     lines.extend(dropped.map(|turn| format!("  turn {:<3}  {}", turn.n, turn.title.as_str())));
@@ -85,28 +81,18 @@ pub(in crate::commands) fn format_omitted_purpose(outcome: &ForkOutcome) -> Stri
     }
 }
 
-fn format_turns(count: u32) -> String {
-    format_plural(count, "turn")
-}
-
 /// Lists the files that turns changed. `verb` is `remain` or `would remain`.
 fn format_effects(verb: &str, effects: &Effects) -> Vec<String> {
     let heading = format!("Files changed by these turns {verb} as they are:");
-    let commands = format!(
-        "any changes made by {}",
-        format_plural(effects.commands as u64, "command")
-    );
-    match (effects.files.is_empty(), effects.commands) {
-        (true, 0) => Vec::new(),
-        (true, _) => vec![format!("{heading} {commands}")],
-        (false, count) => {
-            let mut lines = vec![heading];
-            let files = effects.files.iter();
-            lines.extend(files.map(|file| format!("  {:<7}  {}", file.kind.as_str(), file.path)));
-            if count > 0 {
-                lines.push(format!("  and {commands}"));
-            }
-            lines
-        }
+    let commands = format_plural(effects.commands, "command");
+    let commands = (effects.commands > 0).then(|| format!("any changes made by {commands}"));
+    if effects.files.is_empty() {
+        let line = commands.map(|commands| format!("{heading} {commands}"));
+        return line.into_iter().collect();
     }
+    let mut lines = vec![heading];
+    let files = effects.files.iter();
+    lines.extend(files.map(|file| format!("  {:<7}  {}", file.kind.as_str(), file.path)));
+    lines.extend(commands.map(|commands| format!("  and {commands}")));
+    lines
 }
