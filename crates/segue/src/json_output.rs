@@ -18,7 +18,7 @@ use crate::terminal::print_line;
 
 pub(crate) use self::session::{
     conversation_json, native_info_json, native_json, outline_json, search_hits_json,
-    session_info_json, skipped_json, sum_tokens,
+    session_info_json, skipped_json,
 };
 pub(crate) use self::transcript::{native_turn_json, transcript_json};
 

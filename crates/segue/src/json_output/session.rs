@@ -68,7 +68,7 @@ pub(crate) fn outline_json(native: &NativeEntry, outline: &NativeOutline) -> Lis
 }
 
 /// Returns the sum of the turns' tokens. `None` if no turn has a count.
-pub(crate) fn sum_tokens(turns: &[NativeTurn]) -> Option<u64> {
+fn sum_tokens(turns: &[NativeTurn]) -> Option<u64> {
     let counts = turns.iter().filter_map(|turn| turn.usage.total_tokens);
     counts.reduce(u64::saturating_add)
 }

@@ -2,39 +2,43 @@
 
 use std::time::SystemTime;
 
-use jiff::{Timestamp, Zoned};
+use jiff::Timestamp;
 use segue_api::archive::{
     ArchivableNative, ArchiveChange, ArchivedNative, CopyStorage, ListedCopy, RestoredNative,
 };
 use segue_catalog::{
     ArchiveOutcome, ArchivedSession, CopyLocation, NativeSession, RestoredFileTimes,
 };
-use segue_core::session::SessionRef;
-use segue_core::time_input::parse_time_input;
-use segue_engine::RestoreOutcome;
+use segue_core::session::{SessionRef, Title};
+use segue_engine::{RestoreOutcome, Upkeep};
 
-use super::check_provider;
-use super::list::time_input_error;
+use super::{check_provider, parse_time};
 use crate::app::App;
 use crate::cli::{ArchiveArgs, RestoreArgs};
 use crate::error::CliError;
 use crate::json_output::{path_json, print_json};
 use crate::terminal::{
-    Style, Table, eprint_line, format_age, format_bytes, format_plural, print_line, to_single_line,
+    Style, Table, eprint_line, eprint_note, format_age, format_bytes, format_plural, print_line,
+    to_single_line,
 };
 
 pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
+    let upkeep = app.engine.upkeep();
     if args.list {
-        return list_copies(app, args).await;
+        return list_copies(upkeep, args).await;
     }
     let sessions = select_sessions(app, args).await?;
+    if sessions.is_empty() && !args.json {
+        eprint_line("no sessions to archive");
+        return Ok(());
+    }
     if args.dry_run {
-        return print_archive_plan(app, &sessions, args).await;
+        return print_archive_plan(upkeep, &sessions, args).await;
     }
     let mut outcomes = Vec::new();
     let mut first_error: Option<CliError> = None;
     for session in &sessions {
-        match app.engine.upkeep().archive_native(session).await {
+        match upkeep.archive_native(session).await {
             Ok(outcome) => {
                 if !args.json {
                     print_line(&format_outcome(&outcome));
@@ -45,31 +49,26 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
             Err(error) => {
                 let error = CliError::from(error);
                 let prefix = Style::stderr().red("segue:");
-                eprint_line(&format!(
-                    "{prefix} cannot archive {}: {}",
-                    qualified_id(session),
-                    error.message
-                ));
+                let (id, message) = (qualified_id(session), &error.message);
+                eprint_line(&format!("{prefix} cannot archive {id}: {message}"));
                 first_error.get_or_insert(error);
             }
         }
     }
     if args.json {
         print_json(&outcomes.iter().map(outcome_json).collect::<Vec<_>>());
-    } else if sessions.is_empty() {
-        eprint_line("no sessions to archive");
     } else if args.all {
         print_line(&format_summary(&outcomes));
     }
     match first_error {
-        Some(error) if args.all => Err(CliError {
-            message: format!(
-                "cannot archive {} of {}",
-                sessions.len() - outcomes.len(),
-                format_plural(sessions.len() as u64, "session")
-            ),
-            ..error
-        }),
+        Some(error) if args.all => {
+            let failed = sessions.len() - outcomes.len();
+            let sessions = format_plural(sessions.len(), "session");
+            Err(CliError {
+                message: format!("cannot archive {failed} of {sessions}"),
+                ..error
+            })
+        }
         Some(error) => Err(error),
         None => Ok(()),
     }
@@ -77,30 +76,19 @@ pub(super) async fn run(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
 
 /// Returns the native sessions that the arguments select.
 async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSession>, CliError> {
+    let upkeep = app.engine.upkeep();
     if args.all {
-        if let Some(provider) = &args.provider {
+        let provider = args.provider.as_ref();
+        if let Some(provider) = provider {
             check_provider(app, provider)?;
         }
-        let older_than = args.older_than.as_deref();
-        let cutoff = older_than
-            .map(|text| {
-                parse_time_input(text, &Zoned::now()).map_err(|error| time_input_error(&error))
-            })
-            .transpose()?;
-        return Ok(app
-            .engine
-            .upkeep()
-            .natives_unused_since(args.provider.as_ref(), cutoff)
-            .await);
+        let cutoff = parse_time(args.older_than.as_deref())?;
+        return Ok(upkeep.natives_unused_since(provider, cutoff).await);
     }
     let mut sessions = Vec::new();
     for id in &args.ids {
         let conversation = app.find_conversation(id).await?;
-        let natives = app
-            .engine
-            .upkeep()
-            .list_conversation_natives(&conversation)
-            .await?;
+        let natives = upkeep.list_conversation_natives(&conversation).await?;
         if natives.is_empty() {
             return Err(CliError::failed(format!(
                 "cannot archive session {}: segue cannot read the files of its agent",
@@ -118,18 +106,28 @@ fn qualified_id(session: &NativeSession) -> String {
     format!("{}:{}", session.provider, session.head.id)
 }
 
-fn copy_qualified_id(copy: &ArchivedSession) -> String {
-    format!("{}:{}", copy.manifest.provider, copy.manifest.id)
+/// Returns the qualified id of a native session with its title: `claude:ID (TITLE)`.
+fn describe_native(session: &NativeSession) -> String {
+    format!("{} ({})", qualified_id(session), native_title(session))
+}
+
+fn native_title(session: &NativeSession) -> String {
+    let title = session
+        .head
+        .title
+        .as_ref()
+        .map_or("no title", Title::as_str);
+    to_single_line(title)
 }
 
 async fn print_archive_plan(
-    app: &App,
+    upkeep: &Upkeep,
     sessions: &[NativeSession],
     args: &ArchiveArgs,
 ) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for session in sessions {
-        let archived = app.engine.upkeep().is_archived(session).await?;
+        let archived = upkeep.is_archived(session).await?;
         rows.push(ArchivableNative {
             provider: session.provider.clone(),
             native_session_id: session.head.id.clone(),
@@ -141,50 +139,26 @@ async fn print_archive_plan(
             } else {
                 "Would archive"
             };
-            print_line(&format!(
-                "{action} {} ({})",
-                qualified_id(session),
-                native_title(session)
-            ));
+            print_line(&format!("{action} {}", describe_native(session)));
         }
     }
     if args.json {
         print_json(&rows);
-    } else if sessions.is_empty() {
-        eprint_line("no sessions to archive");
     }
     Ok(())
 }
 
-fn native_title(session: &NativeSession) -> String {
-    let title = session.head.title.as_ref();
-    title.map_or_else(
-        || "no title".to_owned(),
-        |title| to_single_line(title.as_str()),
-    )
-}
-
 fn format_outcome(outcome: &ArchiveOutcome) -> String {
     let copy = outcome.entry();
-    let (id, title) = (
-        copy_qualified_id(copy),
-        native_title(&copy.native_session()),
-    );
-    match outcome {
-        ArchiveOutcome::Created(_) | ArchiveOutcome::Updated(_) => {
-            let action = if matches!(outcome, ArchiveOutcome::Updated(_)) {
-                "Updated the archived copy of"
-            } else {
-                "Archived"
-            };
-            let (size, packed_size) = (
-                format_bytes(copy.manifest.size()),
-                format_bytes(copy.packed_size()),
-            );
-            format!("{action} {id} ({title}): {size}, compressed to {packed_size}.")
-        }
-        ArchiveOutcome::Unchanged(_) => format!("Already archived: {id} ({title})."),
-    }
+    let native = describe_native(&copy.native_session());
+    let action = match outcome {
+        ArchiveOutcome::Created(_) => "Archived",
+        ArchiveOutcome::Updated(_) => "Updated the archived copy of",
+        ArchiveOutcome::Unchanged(_) => return format!("Already archived: {native}."),
+    };
+    let size = format_bytes(copy.manifest.size());
+    let packed_size = format_bytes(copy.packed_size());
+    format!("{action} {native}: {size}, compressed to {packed_size}.")
 }
 
 fn format_summary(outcomes: &[ArchiveOutcome]) -> String {
@@ -197,7 +171,7 @@ fn format_summary(outcomes: &[ArchiveOutcome]) -> String {
 /// Encodes a copy of a native session in the archive or in the trash.
 fn copy_json(copy: &ArchivedSession) -> ListedCopy {
     let (manifest, head) = (&copy.manifest, &copy.manifest.head);
-    let files = manifest.files.iter();
+    let files = manifest.files.iter().map(|file| &file.artifact);
     ListedCopy {
         provider: manifest.provider.clone(),
         native_session_id: manifest.id.clone(),
@@ -211,9 +185,7 @@ fn copy_json(copy: &ArchivedSession) -> ListedCopy {
         copied_at: manifest.at,
         bytes: manifest.size(),
         packed_bytes: copy.packed_size(),
-        files: files
-            .map(|file| path_json(&file.artifact.relative_path))
-            .collect(),
+        files: files.map(|file| path_json(&file.relative_path)).collect(),
     }
 }
 
@@ -237,15 +209,17 @@ fn outcome_json(outcome: &ArchiveOutcome) -> ArchivedNative {
 }
 
 /// Lists the copies in the archive and in the trash.
-async fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
-    let (mut copies, read_errors) = app.engine.upkeep().list_copies().await?;
+async fn list_copies(upkeep: &Upkeep, args: &ArchiveArgs) -> Result<(), CliError> {
+    let (mut copies, read_errors) = upkeep.list_copies().await?;
     if let Some(provider) = &args.provider {
         copies.retain(|copy| copy.manifest.provider == *provider);
     }
     for error in read_errors {
-        let prefix = Style::stderr().yellow("segue:");
-        let error = CliError::failed("cannot read a copy").with_cause(&error);
-        eprint_line(&format!("{prefix} {}", error.message));
+        eprint_note(
+            &CliError::failed("cannot read a copy")
+                .with_cause(&error)
+                .message,
+        );
     }
     if args.json {
         print_json(&copies.iter().map(copy_json).collect::<Vec<_>>());
@@ -258,12 +232,13 @@ async fn list_copies(app: &App, args: &ArchiveArgs) -> Result<(), CliError> {
     let now = Timestamp::now();
     let mut table = Table::new(&["ID", "LOCATION", "COPIED", "SIZE", "TITLE"]);
     for copy in &copies {
+        let session = copy.native_session();
         table.add_row(&[
-            copy_qualified_id(copy),
+            qualified_id(&session),
             copy.location.as_str().to_owned(),
             format_age(copy.manifest.at, now),
             format_bytes(copy.packed_size()),
-            native_title(&copy.native_session()),
+            native_title(&session),
         ]);
     }
     table.print();
@@ -275,29 +250,28 @@ pub(super) async fn restore_copies(app: &App, args: &RestoreArgs) -> Result<(), 
         return Err(CliError::usage("restoring needs the ID of a session")
             .with_hint("run `segue session archive --list` to find the ID"));
     };
-    let copies = app.engine.upkeep().find_copies(text).await?;
+    let upkeep = app.engine.upkeep();
+    let copies = upkeep.find_copies(text).await?;
     let file_times = if args.touch {
         RestoredFileTimes::Current(SystemTime::now())
     } else {
         RestoredFileTimes::Original
     };
     for copy in &copies {
-        let outcome = app
-            .engine
-            .upkeep()
-            .restore_copy(copy, file_times, &app.project)
-            .await?;
-        print_restore_outcome(&outcome, args);
+        let restoring = upkeep.restore_copy(copy, file_times, &app.project);
+        print_restore_outcome(&restoring.await?, args);
     }
     Ok(())
 }
 
 fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
     let copy = &outcome.entry;
+    let native = copy.native_session();
+    let id = qualified_id(&native);
     if args.json {
         let existing_files = outcome.existing_files.iter();
         print_json(&RestoredNative {
-            restored: copy_qualified_id(copy),
+            restored: id,
             from: storage_json(copy.location),
             files: outcome.files.iter().map(|path| path_json(path)).collect(),
             unchanged: existing_files.map(|path| path_json(path)).collect(),
@@ -306,13 +280,10 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
         });
         return;
     }
-    let (id, title) = (
-        copy_qualified_id(copy),
-        native_title(&copy.native_session()),
-    );
+    let name = describe_native(&native);
     if outcome.files.is_empty() && outcome.imported_count == 0 {
         print_line(&format!(
-            "Nothing to restore: {id} ({title}) exists and is unchanged."
+            "Nothing to restore: {name} exists and is unchanged."
         ));
         return;
     }
@@ -320,21 +291,17 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
         CopyLocation::Archive => "from the archive; the archived copy remains",
         CopyLocation::Trash => "from the trash",
     };
-    print_line(&format!("Restored {id} ({title}) {source}."));
+    print_line(&format!("Restored {name} {source}."));
     for path in &outcome.files {
         print_line(&format!("  {}", path.display()));
     }
     if let Some(session) = &outcome.session {
-        let tags = session.tags.iter().map(|tag| format!(" #{tag}"));
-        let tags: String = tags.collect();
-        let title = to_single_line(session.title.as_str());
-        print_line(&format!(
-            "It belongs to session {} ({title}){tags}.",
-            session.id
-        ));
+        let tags: String = session.tags.iter().map(|tag| format!(" #{tag}")).collect();
+        let (id, title) = (&session.id, to_single_line(session.title.as_str()));
+        print_line(&format!("It belongs to session {id} ({title}){tags}."));
     }
-    let provider = copy.manifest.provider.as_str();
-    if let Some(command) = segue_agents::known::resume_command(provider, &copy.manifest.id) {
+    let provider = native.provider.as_str();
+    if let Some(command) = segue_agents::known::resume_command(provider, &native.head.id) {
         print_line(&format!(
             "Resume it with: {command}   or: segue chat --resume {id} \"…\""
         ));

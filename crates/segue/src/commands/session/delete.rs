@@ -10,19 +10,20 @@ use segue_api::delete::{
 use segue_api::text::format_skip_reason;
 use segue_catalog::SessionArtifacts;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{Leg, SessionRef};
+use segue_core::session::SessionRef;
 use segue_engine::{
     Conversation, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,
-    PlannedDeletion, ResolveError, UpkeepError,
+    PlannedDeletion, ResolveError, Upkeep, UpkeepError,
 };
 
+use super::list::session_title;
 use crate::app::{self, App};
 use crate::cli::{DeleteArgs, ForgetArgs};
 use crate::error::CliError;
 use crate::frontend::Frontend;
-use crate::json_output::{path_json, print_json};
+use crate::json_output::{conversation_json, path_json, print_json};
 use crate::terminal::{
-    Style, eprint_decisions, eprint_line, format_plural, print_line, strip_control_chars,
+    eprint_decisions, eprint_line, eprint_note, format_plural, print_line, strip_control_chars,
     to_single_line,
 };
 
@@ -40,79 +41,79 @@ pub(super) async fn run(app: &App, args: &DeleteArgs) -> Result<(), CliError> {
     } else {
         DeleteMode::Trash
     };
-    let lookup = app
-        .engine
-        .resolver()
-        .find_conversation(&args.session.id, &app.ref_context())
-        .await;
-    let conversation = match (lookup, &args.session.id) {
+    let (resolver, upkeep) = (app.engine.resolver(), app.engine.upkeep());
+    let (id, context) = (&args.session.id, app.ref_context());
+    let conversation = match resolver.find_conversation(id, &context).await {
         // The session may exist only as a copy.
-        (Err(ResolveError::NoMatch(text)), SessionRef::Text(_)) => {
-            return delete_copies(app, args, &text).await;
+        Err(ResolveError::NoMatch(text)) if matches!(id, SessionRef::Text(_)) => {
+            return delete_copies(upkeep, args, text).await;
         }
-        (lookup, _) => lookup?,
+        lookup => lookup?,
     };
-    let plan = app
-        .engine
-        .upkeep()
-        .plan_delete(&conversation, scope, mode)
-        .await?;
+    let plan = upkeep.plan_delete(&conversation, scope, mode).await?;
     if args.dry_run {
-        print_delete_plan(&conversation, &plan, args);
+        if args.session.json {
+            print_json(&deletion_json(&conversation, &plan, None));
+        } else {
+            print_plan(&plan);
+        }
         return Ok(());
     }
-    let skip_confirmation = args.yes || plan.is_empty();
-    if !skip_confirmation && !ask_confirmation(&format_question(&conversation, &plan), "deleting")?
-    {
-        eprint_line("nothing was deleted");
+    let question = format_question(&conversation, &plan);
+    if !confirm(
+        args.yes || plan.is_empty(),
+        &question,
+        ("deleting", "deleted"),
+    )? {
         return Ok(());
     }
     for planned in &plan.natives {
         if let Some(seconds) = planned.seconds_since_write {
-            let prefix = Style::stderr().yellow("segue:");
             let id = planned.id();
-            eprint_line(&format!(
-                "{prefix} {id} was last written {seconds} s ago; an agent that still uses it may write it again"
+            eprint_note(&format!(
+                "{id} was last written {seconds} s ago; an agent that still uses it may write it again"
             ));
         }
     }
-    let outcome = app.engine.upkeep().delete_conversation(&plan).await?;
+    let outcome = upkeep.delete_conversation(&plan).await?;
     eprint_decisions(&outcome.decisions, Frontend::Shell);
-    print_delete_outcome(&conversation, &plan, &outcome, args);
+    if args.session.json {
+        print_json(&deletion_json(&conversation, &plan, Some(&outcome)));
+    } else {
+        print_outcome(&conversation, &plan, &outcome);
+    }
     Ok(())
 }
 
 /// Rejects a number from a list, because it may refer to another session in the next list.
 fn reject_list_number(id: &SessionRef) -> Result<(), CliError> {
-    match id {
-        SessionRef::Number(number) => Err(CliError::usage(format!(
-            "list number {number} is not accepted here: it may refer to another session by now"
-        ))
-        .with_hint("use the session ID or a unique prefix of it")),
-        SessionRef::Latest | SessionRef::Feature(_) | SessionRef::Text(_) => Ok(()),
-    }
+    let SessionRef::Number(number) = id else {
+        return Ok(());
+    };
+    let error = CliError::usage(format!(
+        "list number {number} is not accepted here: it may refer to another session by now"
+    ));
+    Err(error.with_hint("use the session ID or a unique prefix of it"))
 }
 
 /// Handles a session of which only copies in the archive or the trash exist.
-async fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<(), CliError> {
-    let copy = match app.engine.upkeep().find_copy(reference).await {
-        Ok(copy) => copy,
-        Err(UpkeepError::NoCopy(_)) => {
-            return Err(ResolveError::NoMatch(reference.to_owned()).into());
-        }
-        Err(error) => return Err(error.into()),
+async fn delete_copies(
+    upkeep: &Upkeep,
+    args: &DeleteArgs,
+    reference: String,
+) -> Result<(), CliError> {
+    let copy = match upkeep.find_copy(&reference).await {
+        Err(UpkeepError::NoCopy(_)) => return Err(ResolveError::NoMatch(reference).into()),
+        lookup => lookup?,
     };
     let id = format!("{}:{}", copy.manifest.provider, copy.manifest.id);
     let path = copy.path.display();
     if !args.purge {
-        return Err(
-            CliError::failed(format!("{id} is already deleted; a copy is in {path}")).with_hint(
-                format!(
-                    "restore it with `segue session restore {id}`, or delete the copy with \
-                 `segue session delete --purge {id}`"
-                ),
-            ),
-        );
+        let error = CliError::failed(format!("{id} is already deleted; a copy is in {path}"));
+        return Err(error.with_hint(format!(
+            "restore it with `segue session restore {id}`, or delete the copy with \
+             `segue session delete --purge {id}`"
+        )));
     }
     if args.dry_run {
         print_line(&format!(
@@ -120,19 +121,14 @@ async fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<
         ));
         return Ok(());
     }
-    if !args.yes
-        && !ask_confirmation(
-            &format!("Permanently delete all copies of {id}"),
-            "deleting",
-        )?
-    {
-        eprint_line("nothing was deleted");
+    let question = format!("Permanently delete all copies of {id}");
+    if !confirm(args.yes, &question, ("deleting", "deleted"))? {
         return Ok(());
     }
-    app.engine.upkeep().purge_copies(&copy).await?;
+    upkeep.purge_copies(&copy).await?;
     if args.session.json {
         print_json(&DeletionResult {
-            deleted: id.clone(),
+            deleted: id,
             native: Vec::new(),
             spared: Vec::new(),
             dry_run: false,
@@ -144,57 +140,42 @@ async fn delete_copies(app: &App, args: &DeleteArgs, reference: &str) -> Result<
 }
 
 fn conversation_title(conversation: &Conversation) -> String {
-    match conversation {
-        Conversation::Session(session, _) => strip_control_chars(session.title.as_str()),
-        Conversation::Native(native) => to_single_line(&super::list::native_title(native)),
-    }
+    to_single_line(session_title(&conversation_json(conversation)))
 }
 
 fn format_question(conversation: &Conversation, plan: &DeletePlan) -> String {
-    let id = conversation.id();
-    let title = conversation_title(conversation);
-    let turns = match conversation {
-        Conversation::Session(session, _) => format!(", {}", format_turn_count(session.turns)),
-        Conversation::Native(_) => String::new(),
-    };
-    let natives: Vec<String> = match conversation {
-        Conversation::Session(..) => {
-            let planned_ids = plan.natives.iter().map(|planned| planned.id().to_string());
-            // Other native sessions may go to the trash, but this one is always deleted permanently.
-            let suffix = if plan.natives.is_empty() {
-                ""
-            } else {
-                " (permanently)"
-            };
-            let rehearsal_files = plan.rehearsal_files.iter();
-            let rehearsal_names =
-                rehearsal_files.map(|(id, _)| format!("{}{suffix}", rehearsal_session_name(id)));
-            planned_ids.chain(rehearsal_names).collect()
-        }
-        Conversation::Native(_) => Vec::new(),
-    };
+    let (id, title) = (conversation.id(), conversation_title(conversation));
     let ending = match plan.mode {
         DeleteMode::Purge => " permanently",
         DeleteMode::Trash if plan.has_no_copies() => " permanently, without a copy in the trash",
         DeleteMode::Trash => "",
     };
-    let with_natives = match (plan.scope, natives.is_empty()) {
-        (_, true) => String::new(),
-        (DeleteScope::Everything, false) => format!(" with {}", natives.join(", ")),
-        (DeleteScope::Native, false) => {
-            return format!("Delete {} of {id} ({title}){ending}", natives.join(", "));
-        }
+    let Some(session) = &plan.session else {
+        return format!("Delete {id} ({title}){ending}");
     };
-    format!("Delete {id} ({title}{turns}){with_natives}{ending}")
+    // Other native sessions may go to the trash, but one of the rehearsal agent is always deleted permanently.
+    let suffix = if plan.natives.is_empty() {
+        ""
+    } else {
+        " (permanently)"
+    };
+    let planned_ids = plan.natives.iter().map(|planned| planned.id().to_string());
+    let rehearsal_names = plan.rehearsal_files.iter();
+    let rehearsal_names =
+        rehearsal_names.map(|(id, _)| format!("{}{suffix}", rehearsal_session_name(id)));
+    let natives: Vec<String> = planned_ids.chain(rehearsal_names).collect();
+    let natives = natives.join(", ");
+    let turns = format_plural(session.turns, "turn");
+    match plan.scope {
+        _ if natives.is_empty() => format!("Delete {id} ({title}, {turns}){ending}"),
+        DeleteScope::Everything => format!("Delete {id} ({title}, {turns}) with {natives}{ending}"),
+        DeleteScope::Native => format!("Delete {natives} of {id} ({title}){ending}"),
+    }
 }
 
 /// Returns the name of a session of the rehearsal agent.
 fn rehearsal_session_name(id: &NativeId) -> String {
     format!("{}:{id}", ProviderId::rehearsal())
-}
-
-fn format_turn_count(count: u32) -> String {
-    format_plural(count, "turn")
 }
 
 fn describe_method(method: &DeleteMethod) -> String {
@@ -206,27 +187,11 @@ fn describe_method(method: &DeleteMethod) -> String {
     }
 }
 
-/// Prints the planned deletion.
-fn print_delete_plan(conversation: &Conversation, plan: &DeletePlan, args: &DeleteArgs) {
-    if args.session.json {
-        let natives = plan
-            .natives
-            .iter()
-            .map(|planned| native_deletion_json(planned, None));
-        print_json(&plan_json(conversation, plan, natives.collect(), true));
-        return;
-    }
-    if let Some(session) = plan
-        .session
-        .as_ref()
-        .filter(|_| plan.scope == DeleteScope::Everything)
-    {
-        let title = strip_control_chars(session.title.as_str());
-        print_line(&format!(
-            "Would delete {} ({title}, {}).",
-            session.id,
-            format_turn_count(session.turns)
-        ));
+fn print_plan(plan: &DeletePlan) {
+    if let (Some(session), DeleteScope::Everything) = (&plan.session, plan.scope) {
+        let (id, title) = (&session.id, to_single_line(session.title.as_str()));
+        let turns = format_plural(session.turns, "turn");
+        print_line(&format!("Would delete {id} ({title}, {turns})."));
     }
     for planned in &plan.natives {
         let suffix = match (&plan.mode, &planned.method) {
@@ -246,11 +211,8 @@ fn print_delete_plan(conversation: &Conversation, plan: &DeletePlan, args: &Dele
             print_line(&format!("  {path}"));
         }
         if let Some(process) = &planned.process {
-            print_line(&format!(
-                "It is in use by process {} ({}).",
-                process.pid,
-                strip_control_chars(&process.program)
-            ));
+            let (pid, program) = (process.pid, strip_control_chars(&process.program));
+            print_line(&format!("It is in use by process {pid} ({program})."));
         }
         if let Some(seconds) = planned.seconds_since_write {
             print_line(&format!("It was last written {seconds} s ago."));
@@ -289,19 +251,7 @@ fn print_skipped(plan: &DeletePlan, action: &str) {
     }
 }
 
-fn print_delete_outcome(
-    conversation: &Conversation,
-    plan: &DeletePlan,
-    outcome: &DeleteOutcome,
-    args: &DeleteArgs,
-) {
-    if args.session.json {
-        let natives = plan.natives.iter().zip(&outcome.natives);
-        let natives =
-            natives.map(|(planned, (_, _, copy))| native_deletion_json(planned, copy.as_deref()));
-        print_json(&plan_json(conversation, plan, natives.collect(), false));
-        return;
-    }
+fn print_outcome(conversation: &Conversation, plan: &DeletePlan, outcome: &DeleteOutcome) {
     let (id, title) = (conversation.id(), conversation_title(conversation));
     match plan.scope {
         DeleteScope::Native if plan.is_empty() => {
@@ -339,6 +289,41 @@ fn print_delete_outcome(
     print_skipped(plan, "Did not delete");
 }
 
+/// Returns the JSON of a deletion. `outcome` is `None` if the deletion is only planned.
+fn deletion_json(
+    conversation: &Conversation,
+    plan: &DeletePlan,
+    outcome: Option<&DeleteOutcome>,
+) -> DeletionResult {
+    let planned = plan.natives.iter().enumerate().map(|(index, planned)| {
+        let deleted = outcome.and_then(|outcome| outcome.natives.get(index));
+        native_deletion_json(planned, deleted.and_then(|(_, _, copy)| copy.as_deref()))
+    });
+    // Sessions of the rehearsal agent never have a copy.
+    let rehearsal_files = plan.rehearsal_files.iter();
+    let rehearsal_sessions = rehearsal_files.map(|(id, path)| DeletedNative {
+        provider: ProviderId::rehearsal(),
+        native_session_id: id.clone(),
+        by: DeletionMethod::Files,
+        command: None,
+        files: vec![path_json(path)],
+        copy: None,
+        in_use_by: None,
+    });
+    let skipped = plan.skipped.iter().map(|native| SparedNative {
+        provider: native.provider.clone(),
+        native_session_id: native.id.clone(),
+        why: format_skip_reason(&native.provider, &native.reason),
+        reason: native.reason.clone(),
+    });
+    DeletionResult {
+        deleted: conversation.id().to_string(),
+        native: planned.chain(rehearsal_sessions).collect(),
+        spared: skipped.collect(),
+        dry_run: outcome.is_none(),
+    }
+}
+
 fn native_deletion_json(planned: &PlannedDeletion, copy: Option<&Path>) -> DeletedNative {
     let (method, command) = match &planned.method {
         DeleteMethod::AgentCommand(command) => (DeletionMethod::Agent, Some(command.clone())),
@@ -357,139 +342,61 @@ fn native_deletion_json(planned: &PlannedDeletion, copy: Option<&Path>) -> Delet
     }
 }
 
-/// Returns the JSON for a session of the rehearsal agent, which never has a copy.
-fn rehearsal_json(id: &NativeId, path: &Path) -> DeletedNative {
-    DeletedNative {
-        provider: ProviderId::rehearsal(),
-        native_session_id: id.clone(),
-        by: DeletionMethod::Files,
-        command: None,
-        files: vec![path_json(path)],
-        copy: None,
-        in_use_by: None,
-    }
-}
-
-fn plan_json(
-    conversation: &Conversation,
-    plan: &DeletePlan,
-    mut natives: Vec<DeletedNative>,
-    dry_run: bool,
-) -> DeletionResult {
-    let rehearsal_files = plan.rehearsal_files.iter();
-    natives.extend(rehearsal_files.map(|(id, path)| rehearsal_json(id, path)));
-    let skipped = plan.skipped.iter().map(|native| SparedNative {
-        provider: native.provider.clone(),
-        native_session_id: native.id.clone(),
-        why: format_skip_reason(&native.provider, &native.reason),
-        reason: native.reason.clone(),
-    });
-    DeletionResult {
-        deleted: conversation.id().to_string(),
-        native: natives,
-        spared: skipped.collect(),
-        dry_run,
-    }
-}
-
 /// Deletes only segue's record of a session.
 pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), CliError> {
     reject_list_number(&args.session.id)?;
     let session = app.find_session(&args.session.id).await?;
-    let (id, title) = (&session.id, strip_control_chars(session.title.as_str()));
-    let legs = app
-        .engine
-        .library()
-        .session_view(session.clone())
-        .await?
-        .legs;
-    let remaining =
-        RemainingNatives::from_legs(&legs, |agent| app.engine.upkeep().can_list_sessions(agent));
-    let turns = format_turn_count(session.turns);
-    let question = format!(
-        "Forget {id} ({title}, {turns}){}",
-        remaining.confirmation_warning()
-    );
-    if !args.yes && !ask_confirmation(&question, "forgetting")? {
-        eprint_line("nothing was forgotten");
+    let (id, title) = (&session.id, to_single_line(session.title.as_str()));
+    let view = app.engine.library().session_view(session.clone()).await?;
+    let native_ids = view.legs.iter().filter_map(|leg| leg.native_id.as_ref());
+    let legs = view.legs.iter().filter(|leg| leg.native_id.is_some());
+    let agents: BTreeSet<&ProviderId> = legs.map(|leg| &leg.provider).collect();
+    let upkeep = app.engine.upkeep();
+    // The native sessions of the other agents cannot be found without segue's record.
+    let (listed, unlisted): (Vec<_>, Vec<_>) = agents
+        .into_iter()
+        .partition(|agent| upkeep.can_list_sessions(agent));
+    let warning = if listed.is_empty() {
+        " permanently, with no way to find it again in segue"
+    } else {
+        ""
+    };
+    let turns = format_plural(session.turns, "turn");
+    let question = format!("Forget {id} ({title}, {turns}){warning}");
+    if !confirm(args.yes, &question, ("forgetting", "forgotten"))? {
         return Ok(());
     }
     let decisions = app.engine.sessions().delete_session(&session).await?;
     eprint_decisions(&decisions, Frontend::Shell);
     // Copies that protected the native sessions of the session are deleted with it.
-    let natives: Vec<_> = legs
-        .iter()
-        .filter_map(|leg| leg.native_id.as_ref())
-        .collect();
-    for native in &natives {
-        if let Err(error) =
-            segue_agents::remove_session_copies(&app::agent_files_dir(&app.home), native)
-        {
+    let copies_dir = app::agent_files_dir(&app.home);
+    for native in native_ids {
+        if let Err(error) = segue_agents::remove_session_copies(&copies_dir, native) {
             eprint_line(&format!("segue: cannot remove a copy of {native}: {error}"));
         }
     }
     if args.session.json {
-        print_json(&ForgottenSession {
-            forgotten: id.clone(),
-        });
-    } else {
-        print_line(&format!("Forgot {id} ({title})."));
-        remaining
-            .result_lines()
-            .iter()
-            .for_each(|line| print_line(line));
+        let forgotten = id.clone();
+        print_json(&ForgottenSession { forgotten });
+        return Ok(());
+    }
+    print_line(&format!("Forgot {id} ({title})."));
+    if !listed.is_empty() {
+        print_line("Its native session remains, and segue now lists it separately.");
+    }
+    for agent in unlisted {
+        print_line(&format!(
+            "The native session of {agent} remains, but segue cannot list it."
+        ));
     }
     Ok(())
 }
 
-/// Native sessions that remain after segue forgets a session.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct RemainingNatives {
-    /// Whether a native session remains that segue lists.
-    has_listed_native: bool,
-    /// Agents whose native sessions cannot be found without segue's record.
-    unlisted_agents: BTreeSet<ProviderId>,
-}
-
-impl RemainingNatives {
-    fn from_legs(legs: &[Leg], can_list: impl Fn(&ProviderId) -> bool) -> Self {
-        let mut remaining = Self::default();
-        for leg in legs.iter().filter(|leg| leg.native_id.is_some()) {
-            if can_list(&leg.provider) {
-                remaining.has_listed_native = true;
-            } else {
-                remaining.unlisted_agents.insert(leg.provider.clone());
-            }
-        }
-        remaining
+/// Asks the user to confirm an action, unless `yes` is set. The action is worded as in `deleting` and `deleted`.
+fn confirm(yes: bool, question: &str, (action, done): (&str, &str)) -> Result<bool, CliError> {
+    if yes {
+        return Ok(true);
     }
-
-    /// Returns the warning for the confirmation.
-    fn confirmation_warning(&self) -> &'static str {
-        if self.has_listed_native {
-            ""
-        } else {
-            " permanently, with no way to find it again in segue"
-        }
-    }
-
-    /// Returns the messages after the deletion.
-    fn result_lines(&self) -> Vec<String> {
-        let listed_line = "Its native session remains, and segue now lists it separately.";
-        let mut lines: Vec<String> = self
-            .has_listed_native
-            .then(|| listed_line.to_owned())
-            .into_iter()
-            .collect();
-        let unlisted_lines = self.unlisted_agents.iter().map(|agent| {
-            format!("The native session of {agent} remains, but segue cannot list it.")
-        });
-        lines.extend(unlisted_lines);
-        lines
-    }
-}
-
-fn ask_confirmation(question: &str, action: &str) -> Result<bool, CliError> {
     if !std::io::stdin().is_terminal() {
         return Err(CliError::usage(format!(
             "{action} needs confirmation, but standard input is not a terminal"
@@ -498,9 +405,11 @@ fn ask_confirmation(question: &str, action: &str) -> Result<bool, CliError> {
     }
     let _ = write!(std::io::stderr().lock(), "{question}? [y/N] ");
     let mut answer = String::new();
-    std::io::stdin()
-        .lock()
-        .read_line(&mut answer)
-        .map_err(|error| CliError::failed("cannot read the answer").with_cause(&error))?;
-    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+    let reading = std::io::stdin().lock().read_line(&mut answer);
+    reading.map_err(|error| CliError::failed("cannot read the answer").with_cause(&error))?;
+    let is_confirmed = matches!(answer.trim(), "y" | "Y" | "yes");
+    if !is_confirmed {
+        eprint_line(&format!("nothing was {done}"));
+    }
+    Ok(is_confirmed)
 }

@@ -20,7 +20,7 @@ use segue_store::SessionFilter;
 
 use crate::app::{self, App};
 use crate::error::CliError;
-use crate::terminal::{Style, eprint_line, format_plural};
+use crate::terminal::{eprint_note, format_plural};
 
 const GEMINI_PROVIDER: &str = "gemini";
 
@@ -50,7 +50,6 @@ pub(super) async fn add_listed_sessions(
     app: &App,
     filter: &SessionFilter,
     limit: u32,
-    now: Timestamp,
     conversations: &mut ConversationList,
 ) {
     let Ok(provider) = ProviderId::parse(GEMINI_PROVIDER) else {
@@ -59,17 +58,12 @@ pub(super) async fn add_listed_sessions(
     if !can_add_sessions(filter, conversations) {
         return;
     }
-    let prefix = Style::stderr().yellow("segue:");
     let path = std::env::var_os("PATH").unwrap_or_default();
     let Some(program) = known::find_program(GEMINI_PROVIDER, &path) else {
-        eprint_line(&format!(
-            "{prefix} cannot list sessions with Gemini CLI: `gemini` is not on PATH"
-        ));
+        eprint_note("cannot list sessions with Gemini CLI: `gemini` is not on PATH");
         return;
     };
-    eprint_line(&format!(
-        "{prefix} listing sessions with Gemini CLI; this takes a few seconds"
-    ));
+    eprint_note("listing sessions with Gemini CLI; this takes a few seconds");
     let cwd = Path::new(&app.project.cwd);
     let output = known::read_program_output(
         &program,
@@ -80,14 +74,14 @@ pub(super) async fn add_listed_sessions(
     )
     .await;
     let Some(text) = output else {
-        eprint_line(&format!("{prefix} Gemini CLI returned no list"));
+        eprint_note("Gemini CLI returned no list");
         return;
     };
-    let listing = parse_listing(&text, now);
+    let listing = parse_listing(&text, Timestamp::now());
     if listing.skipped > 0 {
-        eprint_line(&format!(
-            "{prefix} ignored {} of Gemini CLI's list: unknown format",
-            format_plural(listing.skipped as u64, "line")
+        let lines = format_plural(listing.skipped, "line");
+        eprint_note(&format!(
+            "ignored {lines} of Gemini CLI's list: unknown format"
         ));
     }
     let listed_sessions = listing.sessions.into_iter();
@@ -97,13 +91,11 @@ pub(super) async fn add_listed_sessions(
         let updated = native.session.head.updated_at;
         filter.since.is_none_or(|since| updated >= since)
     };
-    let result = app
-        .engine
-        .library()
-        .add_unattached_natives(conversations, natives.filter(is_in_period).collect(), limit)
-        .await;
-    if let Err(error) = result {
-        eprint_line(&format!("{prefix} {}", CliError::from(error).message));
+    let natives = natives.filter(is_in_period).collect();
+    let library = app.engine.library();
+    let adding = library.add_unattached_natives(conversations, natives, limit);
+    if let Err(error) = adding.await {
+        eprint_note(&CliError::from(error).message);
     }
 }
 

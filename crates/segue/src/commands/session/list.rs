@@ -2,17 +2,16 @@
 
 mod sort;
 
-use jiff::{Timestamp, Zoned};
+use jiff::Timestamp;
+use segue_api::session::{ListedSession, ListedStatus};
 use segue_api::text::ActionText;
-use segue_catalog::index::NativeStatus;
 use segue_core::hint::SuggestedAction;
+use segue_core::id::NativeId;
 use segue_core::scope::Purpose;
-use segue_core::session::{SessionStatus, Tag};
-use segue_core::time_input::{TimeInputError, parse_time_input};
-use segue_engine::{Conversation, ConversationList, IndexView, NativeEntry, RefreshFailure};
+use segue_engine::{Conversation, ConversationList, IndexView, RefreshFailure};
 use segue_store::SessionFilter;
 
-use super::{check_provider, gemini_listing};
+use super::{abbreviate_home, check_provider, gemini_listing, parse_time};
 use crate::app::App;
 use crate::cli::ListArgs;
 use crate::error::CliError;
@@ -20,14 +19,13 @@ use crate::frontend::Frontend;
 use crate::index_refresh::report_index_fallback;
 use crate::json_output::{self, print_json};
 use crate::last_list;
-use crate::terminal::{Style, Table, eprint_line, format_age, to_single_line};
+use crate::terminal::{Style, Table, eprint_line, eprint_note, format_age, to_single_line};
 
 pub(super) async fn run(
     app: &App,
     frontend: Frontend<'_>,
     args: &ListArgs,
 ) -> Result<(), CliError> {
-    let now = Timestamp::now();
     let filter = build_filter(app, args)?;
     let limit = if args.limit == 0 {
         u32::MAX
@@ -46,49 +44,43 @@ pub(super) async fn run(
     }
     let mut conversations =
         list_conversations(app, args, &filter, fetch_limit, &index_view).await?;
-    let prefix = Style::stderr().yellow("segue:");
     if let Some(reason) = &conversations.index_error {
         report_index_fallback(reason);
     }
     for (provider, reason) in &conversations.unreadable {
-        let reason = to_single_line(reason);
-        eprint_line(&format!(
-            "{prefix} some sessions of {provider} are not listed: {reason}"
-        ));
+        let note = format!("some sessions of {provider} are not listed: {reason}");
+        eprint_note(&to_single_line(&note));
     }
     if args.ask {
-        gemini_listing::add_listed_sessions(app, &filter, fetch_limit, now, &mut conversations)
-            .await;
+        gemini_listing::add_listed_sessions(app, &filter, fetch_limit, &mut conversations).await;
     } else if gemini_listing::can_add_sessions(&filter, &conversations) {
-        eprint_line(&format!(
-            "{prefix} use --ask to list them with Gemini CLI, which calls the model"
-        ));
+        eprint_note("use --ask to list them with Gemini CLI, which calls the model");
     }
     if !args.order.is_default_order() {
         sort::sort_conversations(&mut conversations.rows, args.order);
         conversations.has_more |= conversations.rows.len() > limit as usize;
         conversations.rows.truncate(limit as usize);
     }
+    let conversation_rows = conversations.rows.iter();
+    let rows: Vec<ListedSession> = conversation_rows
+        .map(json_output::conversation_json)
+        .collect();
     if args.json {
-        let entries: Vec<_> = conversations
-            .rows
-            .iter()
-            .map(json_output::conversation_json)
-            .collect();
-        print_json(&entries);
+        print_json(&rows);
         return Ok(());
     }
     let ids: Vec<_> = conversations.rows.iter().map(Conversation::id).collect();
     last_list::save(&app.home, (!args.all).then_some(&app.project), &ids);
-    if conversations.rows.is_empty() {
+    if rows.is_empty() {
         eprint_line(&empty_list_message(args, frontend));
         return Ok(());
     }
-    let wide_table = build_table(&conversations.rows, args.all, now, IdLength::Long);
+    let purposes: Vec<String> = conversations.rows.iter().map(format_purpose).collect();
+    let wide_table = build_table(&rows, &purposes, args.all, IdLength::Long);
     if wide_table.has_room_for_all_columns() {
         wide_table.print();
     } else {
-        build_table(&conversations.rows, args.all, now, IdLength::Short).print();
+        build_table(&rows, &purposes, args.all, IdLength::Short).print();
     }
     if conversations.has_more {
         eprint_line(&Style::stderr().dim("there are more sessions; use --limit 0 to show all"));
@@ -112,10 +104,8 @@ async fn list_conversations(
             provider: provider.clone(),
             ..filter.clone()
         };
-        let query = app
-            .engine
-            .library()
-            .list_conversations(&filter, limit, index_view.freshness);
+        let library = app.engine.library();
+        let query = library.list_conversations(&filter, limit, index_view.freshness);
         let mut matches = query.await?;
         matches.add_unreadable(&filter, index_view.unreadable.clone());
         if let Some(provider) = provider.filter(|_| matches.rows.is_empty()) {
@@ -129,10 +119,8 @@ async fn list_conversations(
 fn build_filter(app: &App, args: &ListArgs) -> Result<SessionFilter, CliError> {
     // `--ask` applies only to Gemini CLI. With several providers, `list_conversations` filters by each of them
     // separately.
-    let gemini = args
-        .provider
-        .iter()
-        .find(|agent| gemini_listing::is_gemini(agent));
+    let mut providers = args.provider.iter();
+    let gemini = providers.find(|agent| gemini_listing::is_gemini(agent));
     Ok(SessionFilter {
         project: (!args.all).then(|| app.project.key.clone()),
         provider: gemini.or(args.provider.first()).cloned(),
@@ -140,13 +128,7 @@ fn build_filter(app: &App, args: &ListArgs) -> Result<SessionFilter, CliError> {
         task: args.task.clone(),
         role: args.role.clone(),
         tags: args.tag.clone(),
-        since: args
-            .since
-            .as_deref()
-            .map(|text| {
-                parse_time_input(text, &Zoned::now()).map_err(|error| time_input_error(&error))
-            })
-            .transpose()?,
+        since: parse_time(args.since.as_deref())?,
         cwd: None,
         purpose: None,
     })
@@ -161,14 +143,16 @@ enum IdLength {
     Short,
 }
 
+/// Builds the table of the sessions. `purposes` are the purposes of the rows.
 fn build_table(
-    rows: &[Conversation],
+    rows: &[ListedSession],
+    purposes: &[String],
     all_projects: bool,
-    now: Timestamp,
     id_length: IdLength,
 ) -> Table {
-    let has_tags = rows.iter().any(|row| !format_tags(row).is_empty());
-    let has_purposes = rows.iter().any(|row| !format_purpose(row).is_empty());
+    let now = Timestamp::now();
+    let has_tags = rows.iter().any(|row| !row.tags.is_empty());
+    let has_purposes = purposes.iter().any(|purpose| !purpose.is_empty());
     let mut columns = vec!["#", "ID", "AGENT", "TURNS", "UPDATED"];
     columns.extend(has_purposes.then_some("PURPOSE"));
     columns.extend(has_tags.then_some("TAGS"));
@@ -180,21 +164,20 @@ fn build_table(
         IdLength::Short => 16,
     };
     let mut table = Table::new(&columns).with_droppable_columns(&droppable);
-    for (number, row) in (1..).zip(rows) {
-        let [agent, turns, updated, title] = row_cells(row, now);
+    for ((number, row), purpose) in (1..).zip(rows).zip(purposes) {
+        // Without the index, only reading the complete session would provide the number of turns.
+        let turns = row.turns.map(|turns| turns.to_string());
         let mut cells = vec![
             number.to_string(),
             format_id(row, id_length),
-            agent,
-            turns,
-            updated,
+            row.provider.to_string(),
+            turns.unwrap_or_else(|| "-".to_owned()),
+            format_age(row.updated_at, now),
         ];
-        cells.extend(has_purposes.then(|| format_purpose(row)));
-        cells.extend(has_tags.then(|| format_tags(row)));
-        cells.extend(
-            all_projects.then(|| shorten_path(conversation_directory(row), max_path_chars)),
-        );
-        cells.push(title);
+        cells.extend(has_purposes.then(|| purpose.clone()));
+        cells.extend(has_tags.then(|| truncate_cell(row.tags.join(" "))));
+        cells.extend(all_projects.then(|| format_directory(row, max_path_chars)));
+        cells.push(format!("{}{}", session_title(row), status_label(row)));
         table.add_row(&cells);
     }
     table
@@ -219,40 +202,22 @@ fn empty_list_message(args: &ListArgs, frontend: Frontend<'_>) -> String {
     )
 }
 
-/// Returns the status of a conversation as a suffix of its title. Empty if it is idle.
-pub(super) fn status_label(row: &Conversation) -> &'static str {
-    match row {
-        Conversation::Session(_, SessionStatus::Idle) => "",
-        Conversation::Session(_, SessionStatus::Running) => " (running)",
-        Conversation::Session(_, SessionStatus::Interrupted) => " (interrupted)",
-        Conversation::Native(native) => match native.details.as_ref().map(|details| details.status)
-        {
-            Some(NativeStatus::Missing) => " (missing)",
-            _ if native.session.location.archived => " (archived)",
-            _ => "",
-        },
+/// Returns the status of a session as a suffix of its title. Empty if it is idle.
+pub(super) fn status_label(row: &ListedSession) -> &'static str {
+    match row.status {
+        ListedStatus::Idle => "",
+        ListedStatus::Running => " (running)",
+        ListedStatus::Interrupted => " (interrupted)",
+        ListedStatus::Archived => " (archived)",
+        ListedStatus::Gone => " (missing)",
     }
 }
 
-/// Returns the directory of a conversation, `-` if unknown.
-pub(super) fn conversation_directory(row: &Conversation) -> &str {
-    match row {
-        Conversation::Session(session, _) => &session.project.cwd,
-        Conversation::Native(native) => native.session.head.cwd.as_deref().unwrap_or("-"),
-    }
-}
-
-/// Shortens a path at its beginning to leave width for the title, because its end is more significant.
-pub(super) fn shorten_path(path: &str, max_chars: usize) -> String {
+/// Formats the directory of a session, `-` if unknown. Shortens it at its beginning to leave width for the title, because
+/// its end is more significant.
+pub(super) fn format_directory(row: &ListedSession, max_chars: usize) -> String {
     let home = std::env::var("HOME").unwrap_or_default();
-    let path = match path.strip_prefix(&home) {
-        Some(remainder)
-            if !home.is_empty() && (remainder.is_empty() || remainder.starts_with('/')) =>
-        {
-            format!("~{remainder}")
-        }
-        _ => path.to_owned(),
-    };
+    let path = abbreviate_home(row.cwd.as_deref().unwrap_or("-"), &home);
     let length = path.chars().count();
     if length <= max_chars {
         return path;
@@ -280,16 +245,6 @@ fn format_purpose(row: &Conversation) -> String {
     truncate_cell(parts.join(" "))
 }
 
-/// Formats the tags of a conversation, cut to the width of a cell.
-fn format_tags(row: &Conversation) -> String {
-    let tags = match row {
-        Conversation::Session(session, _) => session.tags.as_slice(),
-        Conversation::Native(_) => &[],
-    };
-    let tags: Vec<&str> = tags.iter().map(Tag::as_str).collect();
-    truncate_cell(tags.join(" "))
-}
-
 /// Cuts a cell to leave width for the title.
 fn truncate_cell(text: String) -> String {
     const MAX_CELL_CHARS: usize = 24;
@@ -300,54 +255,18 @@ fn truncate_cell(text: String) -> String {
     format!("{start}…")
 }
 
-/// Returns enough of an id to refer to a conversation. Native ids that begin with a timestamp differ only in the second
-/// group.
-fn format_id(row: &Conversation, id_length: IdLength) -> String {
-    match (row, id_length) {
-        (Conversation::Session(session, _), IdLength::Long) => session.id.to_string(),
-        (Conversation::Session(session, _), IdLength::Short) => session.id.tail().to_owned(),
-        (Conversation::Native(native), _) => {
-            let length = match id_length {
-                IdLength::Long => 13,
-                IdLength::Short => 8,
-            };
-            let id = native.session.head.id.as_str();
-            id.chars().take(length).collect()
-        }
+/// Returns enough of an id to refer to a session. Native ids that begin with a timestamp differ only in the second group.
+fn format_id(row: &ListedSession, id_length: IdLength) -> String {
+    let native_id = row.native_session_id.as_ref().map_or("", NativeId::as_str);
+    match (&row.id, id_length) {
+        (Some(id), IdLength::Long) => id.to_string(),
+        (Some(id), IdLength::Short) => id.tail().to_owned(),
+        (None, IdLength::Long) => native_id.chars().take(13).collect(),
+        (None, IdLength::Short) => native_id.chars().take(8).collect(),
     }
 }
 
-fn row_cells(row: &Conversation, now: Timestamp) -> [String; 4] {
-    match row {
-        Conversation::Session(session, _) => [
-            session.provider.to_string(),
-            session.turns.to_string(),
-            format_age(session.updated_at, now),
-            format!("{}{}", session.title.as_str(), status_label(row)),
-        ],
-        Conversation::Native(native) => {
-            let turns = native.details.as_ref().map(|details| details.turns);
-            [
-                native.session.provider.to_string(),
-                // Without the index, only reading the complete session would provide the number.
-                turns.map_or_else(|| "-".to_owned(), |turns| turns.to_string()),
-                format_age(native.session.head.updated_at, now),
-                format!("{}{}", native_title(native), status_label(row)),
-            ]
-        }
-    }
-}
-
-/// Returns the title of a native session.
-pub(super) fn native_title(native: &NativeEntry) -> String {
-    let title = native.session.head.title.as_ref();
-    title.map_or_else(
-        || "(no title)".to_owned(),
-        |title| title.as_str().to_owned(),
-    )
-}
-
-/// Builds the error for an invalid time.
-pub(super) fn time_input_error(error: &TimeInputError) -> CliError {
-    CliError::usage(error.to_string()).with_hint(TimeInputError::ACCEPTED_FORMS)
+/// Returns the title of a session.
+pub(super) fn session_title(row: &ListedSession) -> &str {
+    row.title.as_deref().unwrap_or("(no title)")
 }

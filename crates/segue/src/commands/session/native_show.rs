@@ -3,20 +3,19 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use jiff::Timestamp;
 use segue_agents::known;
 use segue_api::session::ListedSession;
 use segue_catalog::{NativeTurn, ReadError, SkippedContent};
-use segue_core::number_format::format_count;
 use segue_core::session::TurnState;
 use segue_engine::{EngineError, NativeEntry, NativeOutline};
 
-use super::show::{TranscriptLayout, print_turn, turn_index};
+use super::list::session_title;
+use super::show::{FieldPrinter, TranscriptLayout, print_turn, turn_index};
 use crate::app::App;
 use crate::cli::ShowArgs;
 use crate::error::CliError;
 use crate::json_output::{self, print_json};
-use crate::terminal::{Style, eprint_line, format_age, format_plural, print_line, to_single_line};
+use crate::terminal::{Style, eprint_note, format_plural, print_line, to_single_line};
 
 /// Maximum size in bytes of a session that is read completely in order to number its last turns.
 const MAX_NUMBERED_BYTES: u64 = 64 << 20;
@@ -92,65 +91,34 @@ pub(super) fn show_info(app: &App, native: &NativeEntry, json: bool) -> Result<(
         print_json(&json_output::native_info_json(native, &outline));
         return Ok(());
     }
-    let style = Style::stdout();
-    let now = Timestamp::now();
     let (location, head) = (&native.session.location, &native.session.head);
-    let print_field = |name: &str, value: &str| {
-        print_line(&format!(
-            "{} {}",
-            style.dim(&format!("{name:<9}")),
-            to_single_line(value)
-        ));
-    };
-    let format_time =
-        |at: Timestamp| format!("{} ({})", at.strftime("%F %T UTC"), format_age(at, now));
-    let title = outline
-        .title
-        .as_ref()
-        .map(|title| title.as_str().to_owned());
-    let title = title.unwrap_or_else(|| super::list::native_title(native));
-    print_line(&style.bold(&to_single_line(&title)));
-    print_field("native id", head.id.as_str());
-    let version = head
-        .agent_version
-        .as_ref()
-        .map(|version| format!(" {version}"));
-    let agent = &native.session.provider;
-    print_field("agent", &format!("{agent}{}", version.unwrap_or_default()));
-    print_field("directory", head.cwd.as_deref().unwrap_or("unknown"));
-    if let Some(branch) = &head.branch {
-        print_field("branch", branch);
-    }
-    let tokens = json_output::sum_tokens(&outline.turns);
-    let tokens = tokens.map_or(String::new(), |tokens| {
-        format!(", {} tokens", format_count(tokens))
-    });
-    print_field("turns", &format!("{}{tokens}", outline.turns.len()));
+    let session = json_output::outline_json(native, &outline);
+    let fields = FieldPrinter::new(session_title(&session));
+    fields.print("native id", &head.id);
+    let version = head.agent_version.as_ref();
+    let version = version.map_or(String::new(), |version| format!(" {version}"));
+    fields.print("agent", format!("{}{version}", session.provider));
+    fields.print("directory", head.cwd.as_deref().unwrap_or("unknown"));
+    fields.print_known("branch", head.branch.as_ref());
+    fields.print_turns(outline.turns.len(), session.total_tokens);
     if outline.compactions > 0 {
         let times = format_plural(outline.compactions, "time");
-        print_field("compacted", &format!("{times}, by the agent"));
+        fields.print("compacted", format!("{times}, by the agent"));
     }
     if let Some(at) = head.created_at {
-        print_field("created", &format_time(at));
+        fields.print_time("created", at);
     }
-    print_field("updated", &format_time(head.updated_at));
-    if let Some(origin) = &head.forked_from {
-        print_field("forked", &format!("from {origin}"));
-    }
+    fields.print_time("updated", head.updated_at);
+    let origin = head.forked_from.as_ref();
+    fields.print_known("forked", origin.map(|origin| format!("from {origin}")));
     let archived = if location.archived { ", archived" } else { "" };
-    print_field(
-        "file",
-        &format!(
-            "{} ({} bytes{archived})",
-            location.path.display(),
-            location.size
-        ),
-    );
+    let (path, size) = (location.path.display(), location.size);
+    fields.print("file", format!("{path} ({size} bytes{archived})"));
     let storage = NativeStorage::for_native(app, native);
     if let Some((label, command)) = storage.resume_or_restore_command(native) {
-        print_field(label, &command);
+        fields.print(label, command);
     }
-    print_line(&style.dim(&storage.describe(native)));
+    print_line(&Style::stdout().dim(&storage.describe(native)));
     report_skipped(outline.skipped);
     Ok(())
 }
@@ -160,19 +128,15 @@ pub(super) fn show_transcript(
     native: &NativeEntry,
     args: &ShowArgs,
 ) -> Result<(), CliError> {
+    let library = app.engine.library();
     let is_huge = native.session.location.size > MAX_NUMBERED_BYTES;
     if let Some(last) = args.last.filter(|_| is_huge) {
-        let (turns, is_complete) = app
-            .engine
-            .library()
-            .read_recent_native_turns(&native.session, last)?;
-        let mut printer =
-            NativeTurnPrinter::new(app, native, &json_output::native_json(native), args);
+        let (turns, is_complete) = library.read_recent_native_turns(&native.session, last)?;
+        let session = json_output::native_json(native);
+        let mut printer = NativeTurnPrinter::new(app, native, &session, args);
         for (n, turn) in (1..).zip(turns) {
-            if printer
-                .print_turn(is_complete.then_some(n), turn)
-                .is_break()
-            {
+            let n = is_complete.then_some(n);
+            if printer.print_turn(n, turn).is_break() {
                 break;
             }
         }
@@ -194,9 +158,7 @@ pub(super) fn show_transcript(
             None => ControlFlow::Continue(()),
         }
     };
-    app.engine
-        .library()
-        .read_turns_from(&native.session, &outline, first_index, &mut on_turn)?;
+    library.read_turns_from(&native.session, &outline, first_index, &mut on_turn)?;
     printer.finish(Some(outline.skipped));
     Ok(())
 }
@@ -220,7 +182,8 @@ impl<'a> NativeTurnPrinter<'a> {
             );
         } else {
             let style = Style::stdout();
-            print_line(&style.bold(&to_single_line(&super::list::native_title(native))));
+            let session = json_output::native_json(native);
+            print_line(&style.bold(&to_single_line(session_title(&session))));
             let storage_label = NativeStorage::for_native(app, native).label(native);
             print_line(&style.dim(&format!("{} · {storage_label}", native.session.head.id)));
         }
@@ -291,7 +254,6 @@ fn report_skipped(skipped: SkippedContent) {
         notes.push("the last line, which is incomplete or still being written".to_owned());
     }
     if !notes.is_empty() {
-        let prefix = Style::stderr().yellow("segue:");
-        eprint_line(&format!("{prefix} not fully read: {}", notes.join("; ")));
+        eprint_note(&format!("not fully read: {}", notes.join("; ")));
     }
 }

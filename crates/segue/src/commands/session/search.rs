@@ -1,51 +1,44 @@
 //! `segue session search`: full-text search.
 
 use jiff::{Timestamp, Zoned};
+use segue_api::session::ListedSession;
 use segue_catalog::Index;
+use segue_core::id::{NativeId, SessionId};
 use segue_core::session::Role;
 use segue_core::time_input::{TimeInputError, parse_time_input};
 use segue_engine::{
-    Conversation, QueryError, RefreshFailure, SearchHit, SearchHitTurn, SearchQuery, SearchReport,
-    SearchRequest, Snippet,
+    QueryError, RefreshFailure, SearchHitTurn, SearchQuery, SearchReport, SearchRequest, Snippet,
 };
 
-use super::list::{
-    conversation_directory, native_title, shorten_path, status_label, time_input_error,
-};
-use super::unknown_agent_error;
+use super::list::{format_directory, session_title, status_label};
+use super::{parse_time, unknown_agent_error};
 use crate::app::App;
 use crate::cli::SearchArgs;
 use crate::error::CliError;
 use crate::json_output::{self, print_json};
 use crate::last_list;
 use crate::terminal::{
-    Style, eprint_line, format_age, format_plural, print_line, strip_control_chars, terminal_width,
-    to_single_line,
+    Style, eprint_line, eprint_note, format_age, format_plural, print_line, strip_control_chars,
+    terminal_width, to_single_line,
 };
 
 pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
+    let library = app.engine.library();
     let query = build_query(args)?;
-    app.engine
-        .library()
-        .check_query_providers(&query)
-        .map_err(|error| query_error(&error))?;
+    let checked = library.check_query_providers(&query);
+    checked.map_err(|error| query_error(&error))?;
     let index_view = app.prepare_index_view(!args.no_refresh).await?;
     if let Some(RefreshFailure::Failed(error)) = &index_view.refresh_failure {
         let reason = error.format_error_chain();
         let message = format!("cannot refresh the index: {}", to_single_line(&reason));
         // An index that was never complete would miss most sessions without a warning.
-        if !app
-            .engine
-            .library()
-            .index()
-            .is_some_and(Index::has_completed_refresh)
-        {
+        let index = library.index();
+        if !index.is_some_and(Index::has_completed_refresh) {
             return Err(CliError::failed(message).with_hint(
                 "fix the cause and search again; segue then builds the index automatically",
             ));
         }
-        let prefix = Style::stderr().yellow("segue:");
-        eprint_line(&format!("{prefix} {message}"));
+        eprint_note(&message);
     }
     let request = SearchRequest {
         query,
@@ -59,7 +52,7 @@ pub(super) async fn run(app: &App, args: &SearchArgs) -> Result<(), CliError> {
         turns_per_session: args.each.max(1) as usize,
         freshness: index_view.freshness,
     };
-    let mut report = app.engine.library().search(&request).await?;
+    let mut report = library.search(&request).await?;
     report.is_index_behind |= matches!(index_view.refresh_failure, Some(RefreshFailure::Busy));
     report.unreadable_files = report.unreadable_files.max(index_view.unreadable.len());
     if args.json {
@@ -77,14 +70,9 @@ fn build_query(args: &SearchArgs) -> Result<SearchQuery, CliError> {
     } else {
         parse_query(&args.words)?
     };
-    query
-        .providers
-        .extend(args.provider.iter().map(ToString::to_string));
-    if let Some(since) = &args.since {
-        let since =
-            parse_time_input(since, &Zoned::now()).map_err(|error| time_input_error(&error))?;
-        query.after = Some(since);
-    }
+    let providers = args.provider.iter().map(ToString::to_string);
+    query.providers.extend(providers);
+    query.after = parse_time(args.since.as_deref())?.or(query.after);
     Ok(query)
 }
 
@@ -93,18 +81,14 @@ fn parse_query(words: &[String]) -> Result<SearchQuery, CliError> {
     let text = match words {
         [single] => single.clone(),
         several => {
-            let quote_phrase = |word: &String| {
+            let words = several.iter().map(|word| {
                 if word.contains(char::is_whitespace) && !word.contains('"') {
                     format!("\"{word}\"")
                 } else {
                     word.clone()
                 }
-            };
-            several
-                .iter()
-                .map(quote_phrase)
-                .collect::<Vec<_>>()
-                .join(" ")
+            });
+            words.collect::<Vec<_>>().join(" ")
         }
     };
     // The time zone is determined only when it is needed, because that is slow.
@@ -130,11 +114,8 @@ fn query_error(error: &QueryError) -> CliError {
 fn print_report(app: &App, report: &SearchReport) {
     let style = Style::stdout();
     let now = Timestamp::now();
-    let ids: Vec<_> = report
-        .hits
-        .iter()
-        .map(|hit| hit.conversation.id())
-        .collect();
+    let hits = report.hits.iter();
+    let ids: Vec<_> = hits.map(|hit| hit.conversation.id()).collect();
     last_list::save(&app.home, None, &ids);
     if report.hits.is_empty() {
         eprint_line("no matches; try fewer words, or a prefix such as `word*`");
@@ -143,60 +124,44 @@ fn print_report(app: &App, report: &SearchReport) {
         if number > 1 {
             print_line("");
         }
-        let title_line = format!("{number:>2}  {}", hit_title(hit));
+        let session = json_output::conversation_json(&hit.conversation);
+        let title_line = format!("{number:>2}  {}", session_title(&session));
         print_line(&style.bold(&strip_control_chars(&title_line)));
-        print_line(&style.dim(&format!(
-            "    {}",
-            strip_control_chars(&format_hit_details(hit, now))
-        )));
+        let details = strip_control_chars(&format_details(&session, now));
+        print_line(&style.dim(&format!("    {details}")));
         for turn in &hit.turns {
             print_line(&format!("    {}", format_hit_turn(turn, style)));
         }
         let remaining = hit.count.saturating_sub(hit.turns.len());
         if remaining > 0 {
-            let remaining = format_plural(remaining as u64, "more turn");
+            let remaining = format_plural(remaining, "more turn");
             print_line(&style.dim(&format!("    and in {remaining}")));
         }
     }
-    let prefix = Style::stderr().yellow("segue:");
     if report.has_more {
         eprint_line(&Style::stderr().dim("there are more sessions; use --limit 0 to show all"));
     }
     if report.is_index_behind {
-        eprint_line(&format!(
-            "{prefix} the newest turns may be missing: another process is refreshing the index"
-        ));
+        eprint_note("the newest turns may be missing: another process is refreshing the index");
     }
     if report.unreadable_files > 0 {
-        eprint_line(&format!(
-            "{prefix} cannot read {}; `segue session list` shows details",
-            format_plural(report.unreadable_files as u64, "session file")
+        let files = format_plural(report.unreadable_files, "session file");
+        eprint_note(&format!(
+            "cannot read {files}; `segue session list` shows details"
         ));
     }
 }
 
-fn hit_title(hit: &SearchHit) -> String {
-    match &hit.conversation {
-        Conversation::Session(session, _) => session.title.as_str().to_owned(),
-        Conversation::Native(native) => native_title(native),
-    }
-}
-
-fn format_hit_details(hit: &SearchHit, now: Timestamp) -> String {
-    let (provider, updated) = match &hit.conversation {
-        Conversation::Session(session, _) => (&session.provider, session.updated_at),
-        Conversation::Native(native) => (&native.session.provider, native.session.head.updated_at),
-    };
-    let directory = shorten_path(conversation_directory(&hit.conversation), 28);
-    let label = status_label(&hit.conversation);
-    let id = hit.conversation.id();
-    let id = match &hit.conversation {
-        Conversation::Native(native) => native.session.head.id.to_string(),
-        Conversation::Session(..) => id.to_string(),
-    };
+fn format_details(session: &ListedSession, now: Timestamp) -> String {
+    let native_id = session.native_session_id.as_ref().map(NativeId::as_str);
+    let id = session.id.as_ref().map(SessionId::as_str).or(native_id);
     format!(
-        "{id} · {provider} · {} · {directory}{label}",
-        format_age(updated, now)
+        "{} · {} · {} · {}{}",
+        id.unwrap_or_default(),
+        session.provider,
+        format_age(session.updated_at, now),
+        format_directory(session, 28),
+        status_label(session)
     )
 }
 

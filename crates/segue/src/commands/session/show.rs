@@ -1,38 +1,34 @@
 //! The commands `segue session info` and `segue session show`.
 
+use std::fmt::Display;
 use std::ops::ControlFlow;
 
 use jiff::Timestamp;
 use segue_api::text::{ShellActions, format_decision};
 use segue_core::brief::describe_tool_result;
 use segue_core::number_format::format_count;
+use segue_core::scope::Purpose;
 use segue_core::session::{
     Decision, DecisionKind, Message, Part, Role, SessionStatus, Tag, TurnState,
 };
 use segue_engine::{Conversation, SessionView, Transcript};
 
-use super::lineage;
+use super::{find_reconciled, lineage, native_show};
 use crate::app::App;
 use crate::cli::{SessionRefArgs, ShowArgs};
 use crate::error::CliError;
 use crate::json_output::{self, print_json};
 use crate::terminal::{
     Style, format_age, format_plural, print_line, strip_control_chars, terminal_width,
-    try_print_line, wrap,
+    to_single_line, try_print_line, wrap,
 };
 
 pub(super) async fn show_info(app: &App, args: &SessionRefArgs) -> Result<(), CliError> {
-    let session = match app.find_conversation(&args.id).await? {
-        Conversation::Session(session, _) => session,
-        Conversation::Native(native) => {
-            return super::native_show::show_info(app, &native, args.json);
-        }
+    let session = match find_reconciled(app, &args.id).await? {
+        Conversation::Session(session, _) => *session,
+        Conversation::Native(native) => return native_show::show_info(app, &native, args.json),
     };
-    let view = app
-        .engine
-        .library()
-        .session_view(app.reconcile_session(*session).await)
-        .await?;
+    let view = app.engine.library().session_view(session).await?;
     if args.json {
         print_json(&json_output::session_info_json(&view));
     } else {
@@ -41,58 +37,73 @@ pub(super) async fn show_info(app: &App, args: &SessionRefArgs) -> Result<(), Cl
     Ok(())
 }
 
+/// Printer of the fields of a session, one per line.
+pub(super) struct FieldPrinter {
+    style: Style,
+    now: Timestamp,
+}
+
+impl FieldPrinter {
+    /// Prints the title of the session as the heading of its fields.
+    pub(super) fn new(title: &str) -> Self {
+        let style = Style::stdout();
+        print_line(&style.bold(&to_single_line(title)));
+        let now = Timestamp::now();
+        Self { style, now }
+    }
+
+    pub(super) fn print(&self, name: &str, value: impl Display) {
+        let name = self.style.dim(&format!("{name:<9}"));
+        print_line(&format!("{name} {}", to_single_line(&value.to_string())));
+    }
+
+    /// Prints a field whose value may be unknown.
+    pub(super) fn print_known(&self, name: &str, value: Option<impl Display>) {
+        if let Some(value) = value {
+            self.print(name, value);
+        }
+    }
+
+    pub(super) fn print_turns(&self, turns: impl Display, tokens: Option<u64>) {
+        let tokens = tokens.map(|tokens| format!(", {} tokens", format_count(tokens)));
+        self.print("turns", format!("{turns}{}", tokens.unwrap_or_default()));
+    }
+
+    pub(super) fn print_time(&self, name: &str, at: Timestamp) {
+        let age = format_age(at, self.now);
+        self.print(name, format!("{} ({age})", at.strftime("%F %T UTC")));
+    }
+}
+
 fn print_info(view: &SessionView) {
-    let style = Style::stdout();
-    let now = Timestamp::now();
     let session = &view.session;
-    let print_field = |name: &str, value: &str| {
-        print_line(&format!(
-            "{} {}",
-            style.dim(&format!("{name:<9}")),
-            strip_control_chars(value)
-        ));
-    };
-    let format_time =
-        |at: Timestamp| format!("{} ({})", at.strftime("%F %T UTC"), format_age(at, now));
-    print_line(&style.bold(&strip_control_chars(session.title.as_str())));
-    print_field("id", session.id.as_str());
-    print_field("agent", session.provider.as_str());
-    if let Some(native) = &session.native_id {
-        print_field("native id", native.as_str());
+    let fields = FieldPrinter::new(session.title.as_str());
+    fields.print("id", &session.id);
+    fields.print("agent", &session.provider);
+    fields.print_known("native id", session.native_id.as_ref());
+    let origin = view.origin.as_ref();
+    let alias = origin.map(|origin| format!("{} (from {})", origin.name, origin.format));
+    fields.print_known("alias", alias);
+    fields.print("directory", &session.project.cwd);
+    if let Some(Purpose { scope, role }) = &session.purpose {
+        let task = scope.task();
+        let task = task.map(|(task, state)| format!("{task} in state {state}"));
+        fields.print_known("feature", scope.feature());
+        fields.print_known("task", task);
+        fields.print_known("role", role.as_ref());
     }
-    if let Some(origin) = &view.origin {
-        let name = format!("{} (from {})", origin.name, origin.format);
-        print_field("alias", &name);
-    }
-    print_field("directory", &session.project.cwd);
-    if let Some(purpose) = &session.purpose {
-        if let Some(feature) = purpose.scope.feature() {
-            print_field("feature", feature.as_str());
-        }
-        if let Some((task, state)) = purpose.scope.task() {
-            print_field("task", &format!("{task} in state {state}"));
-        }
-        if let Some(role) = &purpose.role {
-            print_field("role", role.as_str());
-        }
-    }
-    if !session.tags.is_empty() {
-        let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
-        print_field("tags", &tags.join(" "));
-    }
-    let tokens = session.total_tokens.map_or(String::new(), |tokens| {
-        format!(", {} tokens", format_count(tokens))
-    });
-    print_field("turns", &format!("{}{tokens}", session.turns));
-    print_field("status", &format_status(view));
-    print_field("created", &format_time(session.created_at));
-    print_field("updated", &format_time(session.updated_at));
+    let tags: Vec<&str> = session.tags.iter().map(Tag::as_str).collect();
+    fields.print_known("tags", (!tags.is_empty()).then(|| tags.join(" ")));
+    fields.print_turns(session.turns, session.total_tokens);
+    fields.print("status", format_status(view));
+    fields.print_time("created", session.created_at);
+    fields.print_time("updated", session.updated_at);
     for (name, value) in lineage::format_lineage(view) {
-        print_field(&name, &value);
+        fields.print(&name, value);
     }
     for (at, decision) in newest_decisions(view) {
         let text = format_decision(decision, &ShellActions);
-        print_field("decision", &format!("{}: {text}", at.strftime("%F %T")));
+        fields.print("decision", format!("{}: {text}", at.strftime("%F %T")));
     }
 }
 
@@ -108,39 +119,33 @@ fn newest_decisions(view: &SessionView) -> impl Iterator<Item = &(Timestamp, Dec
 }
 
 fn format_status(view: &SessionView) -> String {
-    match (view.status, &view.lease_holder) {
-        (SessionStatus::Running, Some(holder)) => {
-            format!(
-                "running in process {} on {}",
-                holder.owner.pid, holder.owner.host
-            )
-        }
-        (status, Some(holder)) if holder.is_idle() => {
-            format!(
-                "{}, open in process {} on {}",
-                status.as_str(),
-                holder.owner.pid,
-                holder.owner.host
-            )
-        }
-        (status, _) => status.as_str().to_owned(),
+    let status = view.status.as_str();
+    let Some(holder) = &view.lease_holder else {
+        return status.to_owned();
+    };
+    let (pid, host) = (holder.owner.pid, &holder.owner.host);
+    if view.status == SessionStatus::Running {
+        format!("running in process {pid} on {host}")
+    } else if holder.is_idle() {
+        format!("{status}, open in process {pid} on {host}")
+    } else {
+        status.to_owned()
     }
 }
 
 pub(super) async fn show_transcript(app: &App, args: &ShowArgs) -> Result<(), CliError> {
-    let session = match app.find_conversation(&args.session.id).await? {
-        Conversation::Session(session, _) => session,
-        Conversation::Native(native) => {
-            return super::native_show::show_transcript(app, &native, args);
-        }
+    let session = match find_reconciled(app, &args.session.id).await? {
+        Conversation::Session(session, _) => *session,
+        Conversation::Native(native) => return native_show::show_transcript(app, &native, args),
     };
-    let session = app.reconcile_session(*session).await;
     let mut transcript = app.engine.library().transcript(session).await?;
     let message_counts = transcript.turns.iter().map(|turn| turn.messages.len());
-    let size = TranscriptSize {
-        messages: message_counts.sum(),
-        turns: transcript.turns.len(),
-    };
+    // The size includes turns that are not shown.
+    let size = format!(
+        "{}, {}",
+        format_plural(message_counts.sum::<usize>(), "message"),
+        format_plural(transcript.turns.len(), "turn")
+    );
     if let Some(last) = args.last {
         let skipped = transcript.turns.len().saturating_sub(last);
         transcript.turns.drain(..skipped);
@@ -153,7 +158,8 @@ pub(super) async fn show_transcript(app: &App, args: &ShowArgs) -> Result<(), Cl
     if args.session.json {
         print_json(&json_output::transcript_json(transcript));
     } else {
-        print_transcript(&transcript, size, args.full);
+        // A closed reader ends the output.
+        let _ = print_transcript(&transcript, &size, args.full);
     }
     Ok(())
 }
@@ -170,25 +176,13 @@ pub(super) fn turn_index(n: i64, turns: usize) -> Result<usize, CliError> {
     })
 }
 
-/// Size of a session, including turns that are not shown.
-#[derive(Clone, Copy)]
-struct TranscriptSize {
-    messages: usize,
-    turns: usize,
-}
-
-fn print_transcript(transcript: &Transcript, size: TranscriptSize, full: bool) {
+/// Prints a transcript. Returns `Break` if the reader is closed.
+fn print_transcript(transcript: &Transcript, size: &str, full: bool) -> ControlFlow<()> {
     let style = Style::stdout();
     let session = &transcript.session;
+    let (id, provider) = (&session.id, &session.provider);
     print_line(&style.bold(&strip_control_chars(session.title.as_str())));
-    let TranscriptSize { messages, turns } = size;
-    print_line(&style.dim(&format!(
-        "{} · {} · {}, {}",
-        session.id,
-        session.provider,
-        format_plural(messages as u64, "message"),
-        format_plural(turns as u64, "turn"),
-    )));
+    print_line(&style.dim(&format!("{id} · {provider} · {size}")));
     for entry in &transcript.turns {
         let turn = &entry.turn;
         let layout = TranscriptLayout {
@@ -201,20 +195,13 @@ fn print_transcript(transcript: &Transcript, size: TranscriptSize, full: bool) {
             .then(|| format!("made outside segue, in {}", entry.provider));
         let state = (turn.state != TurnState::Finished).then(|| turn.state.as_str().to_owned());
         let notes: Vec<String> = outside_note.into_iter().chain(state).collect();
-        if print_turn(
-            Some(turn.number),
-            &notes.join(" · "),
-            &entry.messages,
-            layout,
-        )
-        .is_break()
-        {
-            return;
-        }
+        let note = notes.join(" · ");
+        print_turn(Some(turn.number), &note, &entry.messages, layout)?;
         if let Some(failure) = &turn.failure {
             print_line(&style.red(&format!("  {}", strip_control_chars(&failure.message))));
         }
     }
+    ControlFlow::Continue(())
 }
 
 /// Layout of a transcript.
@@ -246,12 +233,8 @@ pub(super) fn print_turn(
         format!(" · {note}")
     };
     let heading = format!("── turn{number}{note} ");
-    let rule = "─".repeat(
-        terminal_width()
-            .unwrap_or(80)
-            .min(80)
-            .saturating_sub(heading.chars().count()),
-    );
+    let width = terminal_width().unwrap_or(80).min(80);
+    let rule = "─".repeat(width.saturating_sub(heading.chars().count()));
     try_print_line("")?;
     try_print_line(&style.dim(&format!("{heading}{rule}")))?;
     let mut last_role = None;
@@ -283,16 +266,12 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
             Part::FunctionResponse {
                 response, is_error, ..
             } => {
-                limit = if full {
-                    usize::MAX
-                } else {
-                    MAX_TOOL_OUTPUT_LINES
-                };
+                if !full {
+                    limit = MAX_TOOL_OUTPUT_LINES;
+                }
                 let symbol = if *is_error { "✗" } else { "✓" };
-                format!(
-                    "{symbol} {}",
-                    strip_output_frame(&describe_tool_result(response))
-                )
+                let output = describe_tool_result(response);
+                format!("{symbol} {}", strip_output_frame(&output))
             }
             Part::InlineData(data) => format!("[{}]", data.mime_type),
             Part::Unknown(json) => format!("[unknown content] {}", json.as_str()),
@@ -305,16 +284,15 @@ fn print_parts(parts: &[Part], full: bool) -> ControlFlow<()> {
         } else {
             line_count
         };
+        let width = terminal_width().map(|width| width.saturating_sub(2));
         for line in text.lines().take(shown_lines) {
-            for wrapped_line in wrap(line, terminal_width().map(|width| width.saturating_sub(2))) {
+            for wrapped_line in wrap(line, width) {
                 try_print_line(&format!("  {wrapped_line}"))?;
             }
         }
         if shown_lines < line_count {
-            let note = format!(
-                "… {} more lines (--full shows them)",
-                line_count - shown_lines
-            );
+            let omitted = line_count - shown_lines;
+            let note = format!("… {omitted} more lines (--full shows them)");
             try_print_line(&format!("  {}", Style::stdout().dim(&note)))?;
         }
     }

@@ -1,13 +1,15 @@
 //! Sorting of conversations for `segue session list`.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 
 use jiff::Timestamp;
+use segue_api::session::ListedSession;
 use segue_engine::Conversation;
 
 use crate::cli::{SortArgs, SortKeyArg};
+use crate::json_output::conversation_json;
 
-/// Sort key of a conversation. The smallest key comes first, so times and counts are reversed: the latest time and the
+/// Sort key of a session. The smallest key comes first, so times and counts are reversed: the latest time and the
 /// greatest count come first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum SortKey {
@@ -27,76 +29,31 @@ impl SortArgs {
 /// sorted by the time of the last update, newest first.
 pub(super) fn sort_conversations(rows: &mut [Conversation], order: SortArgs) {
     rows.sort_by_cached_key(|row| {
-        let key = sort_key(row, order.sort);
+        let row = conversation_json(row);
+        let key = sort_key(&row, order.sort);
         let is_unknown = key.is_none();
-        (
-            is_unknown,
-            DirectedSortKey {
-                key,
-                is_reversed: order.reverse,
-            },
-            Reverse(updated_at(row)),
-        )
+        // One of the two is `None` for all rows.
+        let (ascending, descending) = if order.reverse {
+            (None, Some(Reverse(key)))
+        } else {
+            (Some(key), None)
+        };
+        (is_unknown, ascending, descending, Reverse(row.updated_at))
     });
 }
 
-/// A sort key with its direction.
-#[derive(PartialEq, Eq)]
-struct DirectedSortKey {
-    key: Option<SortKey>,
-    is_reversed: bool,
-}
-
-impl PartialOrd for DirectedSortKey {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for DirectedSortKey {
-    fn cmp(&self, other: &Self) -> Ordering {
-        let ordering = self.key.cmp(&other.key);
-        if self.is_reversed {
-            ordering.reverse()
-        } else {
-            ordering
-        }
-    }
-}
-
-/// Returns the sort key of a conversation. `None` if the value to sort by is unknown.
-fn sort_key(row: &Conversation, sort_by: SortKeyArg) -> Option<SortKey> {
+/// Returns the sort key of a session. `None` if the value to sort by is unknown: the counts of a native session come from
+/// the index, because counting would require reading the complete session.
+fn sort_key(row: &ListedSession, sort_by: SortKeyArg) -> Option<SortKey> {
     let time_key = |at| SortKey::Time(Reverse(at));
     let count_key = |number| SortKey::Count(Reverse(number));
     let name_key = |text: &str| SortKey::Name(text.to_lowercase());
-    match row {
-        Conversation::Session(session, _) => match sort_by {
-            SortKeyArg::Updated => Some(time_key(session.updated_at)),
-            SortKeyArg::Created => Some(time_key(session.created_at)),
-            SortKeyArg::Turns => Some(count_key(session.turns.into())),
-            SortKeyArg::Tokens => session.total_tokens.map(count_key),
-            SortKeyArg::Title => Some(name_key(session.title.as_str())),
-            SortKeyArg::Provider => Some(name_key(session.provider.as_str())),
-        },
-        Conversation::Native(native) => {
-            let head = &native.session.head;
-            match sort_by {
-                SortKeyArg::Updated => Some(time_key(head.updated_at)),
-                SortKeyArg::Created => head.created_at.map(time_key),
-                // The counts come from the index. Without it they are unknown, because counting would require reading
-                // the complete session.
-                SortKeyArg::Turns => Some(count_key(native.details.as_ref()?.turns.into())),
-                SortKeyArg::Tokens => native.details.as_ref()?.usage.total_tokens.map(count_key),
-                SortKeyArg::Title => head.title.as_ref().map(|title| name_key(title.as_str())),
-                SortKeyArg::Provider => Some(name_key(native.session.provider.as_str())),
-            }
-        }
-    }
-}
-
-fn updated_at(row: &Conversation) -> Timestamp {
-    match row {
-        Conversation::Session(session, _) => session.updated_at,
-        Conversation::Native(native) => native.session.head.updated_at,
+    match sort_by {
+        SortKeyArg::Updated => Some(time_key(row.updated_at)),
+        SortKeyArg::Created => row.created_at.map(time_key),
+        SortKeyArg::Turns => row.turns.map(|turns| count_key(turns.into())),
+        SortKeyArg::Tokens => row.total_tokens.map(count_key),
+        SortKeyArg::Title => row.title.as_deref().map(name_key),
+        SortKeyArg::Provider => Some(name_key(row.provider.as_str())),
     }
 }
