@@ -4,6 +4,7 @@ use jiff::{Timestamp, Zoned};
 use segue_core::spend::{CostEstimate, SpendGroupKey, SpendTotal, Spending};
 
 use super::format::format_short_number;
+use crate::terminal::to_single_line;
 
 /// The request, as far as the footnotes need it.
 pub(super) struct StatsQuery<'a> {
@@ -58,16 +59,11 @@ pub(super) fn format_footnotes(
         (None, false) => {}
     }
     notes.extend(format_cost_note(total, by_model));
-    if total.unreported_turns > 0 {
-        let (noun, verb) = if total.unreported_turns == 1 {
-            ("turn", "reports")
-        } else {
-            ("turns", "report")
-        };
-        notes.push(format!(
-            "{} {noun} {verb} no usage.",
-            format_short_number(total.unreported_turns)
-        ));
+    let turns = format_short_number(total.unreported_turns);
+    match total.unreported_turns {
+        0 => {}
+        1 => notes.push(format!("{turns} turn reports no usage.")),
+        _ => notes.push(format!("{turns} turns report no usage.")),
     }
     notes
 }
@@ -82,11 +78,9 @@ fn format_cost_note(total: &SpendTotal, by_model: &Spending) -> Option<String> {
         )
     };
     let source = match (costs.reported, costs.computed()) {
-        (Some(reported), Some(computed)) => {
-            format!(
-                "Cost: {reported} reported by the agents, {computed} computed from your [prices]."
-            )
-        }
+        (Some(reported), Some(computed)) => format!(
+            "Cost: {reported} reported by the agents, {computed} computed from your [prices]."
+        ),
         (Some(_), None) => "Cost as reported by the agents.".to_owned(),
         (None, Some(_)) => "Cost computed from your [prices].".to_owned(),
         (None, None) => String::new(),
@@ -106,19 +100,15 @@ fn format_cost_note(total: &SpendTotal, by_model: &Spending) -> Option<String> {
 /// Lists the models without a price, most used first.
 fn list_unpriced_models(by_model: &Spending) -> String {
     let groups = by_model.groups.iter();
-    let groups: Vec<_> = groups
-        .filter(|group| group.total.cost.unpriced_tokens > 0)
-        .collect();
-    let mut names: Vec<String> = groups
-        .iter()
-        .take(MAX_NAMED_MODELS)
-        .map(|group| match &group.key {
-            SpendGroupKey::Name(Some(name)) => crate::terminal::to_single_line(name),
-            SpendGroupKey::Name(None) | SpendGroupKey::Time(_) => "an unknown model".to_owned(),
-        })
-        .collect();
-    if groups.len() > MAX_NAMED_MODELS {
-        names.push(format!("{} more", groups.len() - MAX_NAMED_MODELS));
+    let unpriced = groups.filter(|group| group.total.cost.unpriced_tokens > 0);
+    let names = unpriced.map(|group| match &group.key {
+        SpendGroupKey::Name(Some(name)) => to_single_line(name),
+        SpendGroupKey::Name(None) | SpendGroupKey::Time(_) => "an unknown model".to_owned(),
+    });
+    let mut names: Vec<String> = names.collect();
+    if let Some(more @ 1..) = names.len().checked_sub(MAX_NAMED_MODELS) {
+        names.truncate(MAX_NAMED_MODELS);
+        names.push(format!("{more} more"));
     }
     names.join(", ")
 }

@@ -1,7 +1,6 @@
 //! Short formats of numbers, and bars.
 
-use segue_core::spend::Cost;
-use segue_core::spend::CostEstimate;
+use segue_core::spend::{Cost, CostEstimate};
 
 /// Text for an unknown number.
 pub(super) const UNKNOWN_NUMBER: &str = "?";
@@ -87,11 +86,8 @@ pub(in crate::commands::session) fn draw_bar(
     let length = usize::try_from(length).unwrap_or(width * steps).max(1);
     let (full_blocks, remaining_steps) = (length / steps, length % steps);
     let block = if unicode { "█" } else { "#" };
-    block.repeat(full_blocks)
-        + EIGHTH_BLOCKS
-            .get(remaining_steps)
-            .copied()
-            .unwrap_or_default()
+    let partial_block = EIGHTH_BLOCKS.get(remaining_steps).copied();
+    block.repeat(full_blocks) + partial_block.unwrap_or_default()
 }
 
 /// Returns `true` if the locale supports Unicode, so that blocks and arrows can be printed.
@@ -110,9 +106,8 @@ pub(super) fn replace_unsupported_symbols(text: &str, unicode: bool) -> String {
     if unicode {
         text.to_owned()
     } else {
-        text.replace("≥ ", ">=")
-            .replace('≥', ">=")
-            .replace('…', "*")
+        let text = text.replace("≥ ", ">=").replace('≥', ">=");
+        text.replace('…', "*")
     }
 }
 

@@ -3,9 +3,8 @@
 use segue_api::index::UnreadableFiles;
 use segue_api::stats::{StatsGroup, StatsGroupKey, StatsNumbers, StatsReport};
 use segue_core::id::ProviderId;
-use segue_core::spend::Cost;
 use segue_core::spend::{
-    CostEstimate, SpendGroup, SpendGroupKey, SpendGrouping, SpendTotal, Spending,
+    Cost, CostEstimate, SpendGroup, SpendGroupKey, SpendGrouping, SpendTotal, Spending,
 };
 
 use super::footnotes::StatsQuery;

@@ -6,6 +6,7 @@ use segue_core::spend::{
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::format::{self, draw_bar, format_optional_number, format_percent, format_short_number};
+use crate::commands::session::abbreviate_home;
 use crate::terminal::text::{display_width, fitting_prefix, pad_right};
 use crate::terminal::to_single_line;
 
@@ -65,10 +66,6 @@ impl SpendTable {
     ) -> Vec<String> {
         let mut groups = Vec::new();
         self.collect_groups(&spending.groups, groupings, 0, &mut groups);
-        let longest_name = groups.iter().map(|(name, _)| display_width(name)).max();
-        let full_name_width = longest_name
-            .unwrap_or(0)
-            .max(display_width(&group_heading(groupings)));
         let mut columns = select_columns(spending, groupings);
         let bar_space = |bar_width: usize| {
             if self.bars {
@@ -78,41 +75,36 @@ impl SpendTable {
             }
         };
         let mut droppable = COLUMN_DROP_ORDER.iter();
-        let (rows, widths, name_width) = loop {
+        let (rows, widths, name_width, cells_width) = loop {
             let rows = self.build_rows(spending, groupings, &groups, &columns);
             let widths = column_widths(&rows, columns.len());
-            let used_width: usize = widths.iter().map(|width| width + COLUMN_GAP_WIDTH).sum();
+            let cells_width: usize = widths.iter().map(|width| width + COLUMN_GAP_WIDTH).sum();
+            let name_widths = rows.iter().map(|row| display_width(&row.name));
+            let full_name_width = name_widths.max().unwrap_or(0);
             let Some(width) = self.width else {
-                break (rows, widths, full_name_width);
+                break (rows, widths, full_name_width, cells_width);
             };
-            let available = width.saturating_sub(used_width + bar_space(PREFERRED_BAR_WIDTH));
+            let available = width.saturating_sub(cells_width + bar_space(PREFERRED_BAR_WIDTH));
             if available >= full_name_width.min(PREFERRED_NAME_WIDTH) {
-                break (rows, widths, full_name_width.min(available));
+                break (rows, widths, full_name_width.min(available), cells_width);
             }
             let Some(dropped) = droppable.next() else {
-                let available = width.saturating_sub(used_width + bar_space(MIN_BAR_WIDTH));
-                break (
-                    rows,
-                    widths,
-                    full_name_width.min(available.max(MIN_NAME_WIDTH)),
-                );
+                let available = width.saturating_sub(cells_width + bar_space(MIN_BAR_WIDTH));
+                let name_width = full_name_width.min(available.max(MIN_NAME_WIDTH));
+                break (rows, widths, name_width, cells_width);
             };
             columns.retain(|column| !dropped.contains(column));
         };
-        let used_width = name_width
-            + widths
-                .iter()
-                .map(|width| width + COLUMN_GAP_WIDTH)
-                .sum::<usize>();
+        let used_width = name_width + cells_width + COLUMN_GAP_WIDTH;
         // In a pipe, lines may have any length, but bars are limited.
         let max_bar_width = match self.width {
-            Some(width) => width.saturating_sub(used_width + COLUMN_GAP_WIDTH),
+            Some(width) => width.saturating_sub(used_width),
             None => DEFAULT_TERMINAL_WIDTH
-                .saturating_sub(used_width + COLUMN_GAP_WIDTH)
+                .saturating_sub(used_width)
                 .max(PREFERRED_BAR_WIDTH),
         };
         let max_bar_width = max_bar_width.min(MAX_BAR_WIDTH);
-        let largest = groups.iter().filter_map(|(_, total)| total.tokens()).max();
+        let largest = rows.iter().map(|row| row.tokens).max().unwrap_or(0);
         let has_paths = groupings.contains(&SpendGrouping::Project);
         let format_row = |row: &SpendRow| {
             let mut line = pad_right(&truncate_name(&row.name, name_width, has_paths), name_width);
@@ -123,12 +115,8 @@ impl SpendTable {
             }
             if self.bars {
                 line.push_str("  ");
-                line.push_str(&draw_row_bar(
-                    row,
-                    largest.unwrap_or(0),
-                    max_bar_width,
-                    self.unicode,
-                ));
+                let bar = draw_bar(row.tokens, largest, max_bar_width, self.unicode);
+                line.push_str(&bar);
             }
             format::replace_unsupported_symbols(line.trim_end(), self.unicode)
         };
@@ -168,16 +156,7 @@ impl SpendTable {
 
     /// Returns the directory of a project, without `.git`, because users know a project by its directory.
     fn format_project(&self, key: &str) -> String {
-        let path = key.strip_suffix("/.git").unwrap_or(key);
-        match path.strip_prefix(&self.home) {
-            Some(remainder)
-                if !self.home.is_empty()
-                    && (remainder.is_empty() || remainder.starts_with('/')) =>
-            {
-                format!("~{remainder}")
-            }
-            _ => path.to_owned(),
-        }
+        abbreviate_home(key.strip_suffix("/.git").unwrap_or(key), &self.home)
     }
 
     fn build_rows(
@@ -195,24 +174,22 @@ impl SpendTable {
                 .collect(),
             tokens: 0,
         };
+        let format_cell = |column: &SpendColumn, total: &SpendTotal| {
+            let cell = format_cell(*column, spending, total);
+            format::replace_unsupported_symbols(&cell, self.unicode)
+        };
         let build_row = |name: &str, total: &SpendTotal, tokens| SpendRow {
             name: name.to_owned(),
             cells: columns
                 .iter()
-                .map(|&column| {
-                    format::replace_unsupported_symbols(
-                        &format_cell(column, spending, total),
-                        self.unicode,
-                    )
-                })
+                .map(|column| format_cell(column, total))
                 .collect(),
             tokens,
         };
         let mut rows = vec![header];
+        let groups = groups.iter();
         rows.extend(
-            groups
-                .iter()
-                .map(|(name, total)| build_row(name, total, total.tokens().unwrap_or(0))),
+            groups.map(|(name, total)| build_row(name, total, total.tokens().unwrap_or(0))),
         );
         // The total has no bar, because it would make all other bars look small.
         rows.push(build_row("total", &spending.total, 0));
@@ -279,10 +256,6 @@ fn column_widths(rows: &[SpendRow], columns: usize) -> Vec<usize> {
         cells.map(|cell| display_width(cell)).max().unwrap_or(0)
     };
     (0..columns).map(max_cell_width).collect()
-}
-
-fn draw_row_bar(row: &SpendRow, largest: u64, width: usize, unicode: bool) -> String {
-    draw_bar(row.tokens, largest, width, unicode)
 }
 
 /// Cuts a text to the width. A path loses its beginning, because its end is more significant; its indentation remains.
