@@ -35,10 +35,9 @@ pub(super) fn is_gemini(provider: &ProviderId) -> bool {
 /// unreadable file is not sufficient, because every start of Gemini CLI triggers its own cleanup.
 pub(super) fn can_add_sessions(filter: &SessionFilter, conversations: &ConversationList) -> bool {
     let unreadable = conversations.unreadable.iter();
-    let has_read_sessions = conversations.rows.iter().any(|row| match row {
-        Conversation::Session(..) => false,
-        Conversation::Native(native) => is_gemini(&native.session.provider),
-    });
+    let has_read_sessions = conversations.rows.iter().any(
+        |row| matches!(row, Conversation::Native(native) if is_gemini(&native.session.provider)),
+    );
     let mut unreadable = unreadable.map(|(provider, _)| provider);
     let is_requested =
         filter.provider.as_ref().is_none_or(is_gemini) && !filter.is_own_sessions_only();

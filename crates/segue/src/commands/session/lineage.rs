@@ -17,18 +17,11 @@ pub(super) fn format_lineage(view: &SessionView) -> Vec<(String, String)> {
         lines.push(("fork".to_owned(), fork));
     }
     for head_move in &view.lineage.moves {
-        lines.push((
-            format!("move {}", head_move.number),
-            format_head_move(head_move),
-        ));
+        let label = format!("move {}", head_move.number);
+        lines.push((label, format_head_move(head_move)));
     }
-    let turn_ranges = view
-        .leg_turn_ranges
-        .iter()
-        .copied()
-        .chain(std::iter::repeat(None));
-    for (leg, turn_range) in view.legs.iter().zip(turn_ranges) {
-        lines.push((format!("leg {}", leg.number), format_leg(leg, turn_range)));
+    for (leg, turn_range) in view.legs.iter().zip(&view.leg_turn_ranges) {
+        lines.push((format!("leg {}", leg.number), format_leg(leg, *turn_range)));
     }
     lines
 }

@@ -20,53 +20,34 @@ use crate::terminal::{Style, eprint_note, format_plural, print_line, to_single_l
 /// Maximum size in bytes of a session that is read completely in order to number its last turns.
 const MAX_NUMBERED_BYTES: u64 = 64 << 20;
 
-/// Storage of a native session.
-#[derive(Clone, Copy)]
-enum NativeStorage {
-    /// The files of its agent.
-    AgentFiles,
-    /// Only segue's archive, because the agent no longer has the session.
-    ArchiveOnly,
+/// Description of where a native session is stored: in the files of its agent, or only in segue's archive.
+struct StorageDescription {
+    label: String,
+    explanation: String,
+    /// Label and text of the command with which the user resumes or restores the session. `None` if there is none.
+    command: Option<(&'static str, String)>,
 }
 
-impl NativeStorage {
+impl StorageDescription {
     fn for_native(app: &App, native: &NativeEntry) -> Self {
-        if app.engine.upkeep().is_only_archived(&native.session) {
-            Self::ArchiveOnly
-        } else {
-            Self::AgentFiles
-        }
-    }
-
-    /// Returns the command with which the user resumes or restores the session, after its label.
-    fn resume_or_restore_command(self, native: &NativeEntry) -> Option<(&'static str, String)> {
         let (agent, id) = (&native.session.provider, &native.session.head.id);
-        match self {
-            Self::AgentFiles => {
-                let command = known::resume_command(agent.as_str(), id)?;
-                Some(("resume", format!("{command}   (in the directory above)")))
-            }
-            Self::ArchiveOnly => Some((
-                "restore",
-                format!("segue session restore {agent}:{id}   (puts it back for {agent})"),
-            )),
+        if app.engine.upkeep().is_only_archived(&native.session) {
+            let command =
+                format!("segue session restore {agent}:{id}   (puts it back for {agent})");
+            return Self {
+                label: "only in segue's archive".to_owned(),
+                explanation: format!(
+                    "{agent} no longer has this session; this is the copy in segue's archive"
+                ),
+                command: Some(("restore", command)),
+            };
         }
-    }
-
-    fn describe(self, native: &NativeEntry) -> String {
-        let agent = &native.session.provider;
-        match self {
-            Self::AgentFiles => format!("native session of {agent}; segue only reads it"),
-            Self::ArchiveOnly => {
-                format!("{agent} no longer has this session; this is the copy in segue's archive")
-            }
-        }
-    }
-
-    fn label(self, native: &NativeEntry) -> String {
-        match self {
-            Self::AgentFiles => format!("native session of {}", native.session.provider),
-            Self::ArchiveOnly => "only in segue's archive".to_owned(),
+        let command = known::resume_command(agent.as_str(), id);
+        let command = command.map(|command| format!("{command}   (in the directory above)"));
+        Self {
+            label: format!("native session of {agent}"),
+            explanation: format!("native session of {agent}; segue only reads it"),
+            command: command.map(|command| ("resume", command)),
         }
     }
 }
@@ -114,11 +95,11 @@ pub(super) fn show_info(app: &App, native: &NativeEntry, json: bool) -> Result<(
     let archived = if location.archived { ", archived" } else { "" };
     let (path, size) = (location.path.display(), location.size);
     fields.print("file", format!("{path} ({size} bytes{archived})"));
-    let storage = NativeStorage::for_native(app, native);
-    if let Some((label, command)) = storage.resume_or_restore_command(native) {
+    let storage = StorageDescription::for_native(app, native);
+    if let Some((label, command)) = storage.command {
         fields.print(label, command);
     }
-    print_line(&Style::stdout().dim(&storage.describe(native)));
+    print_line(&Style::stdout().dim(&storage.explanation));
     report_skipped(outline.skipped);
     Ok(())
 }
@@ -184,8 +165,8 @@ impl<'a> NativeTurnPrinter<'a> {
             let style = Style::stdout();
             let session = json_output::native_json(native);
             print_line(&style.bold(&to_single_line(session_title(&session))));
-            let storage_label = NativeStorage::for_native(app, native).label(native);
-            print_line(&style.dim(&format!("{} · {storage_label}", native.session.head.id)));
+            let storage = StorageDescription::for_native(app, native).label;
+            print_line(&style.dim(&format!("{} · {storage}", native.session.head.id)));
         }
         Self {
             native,
