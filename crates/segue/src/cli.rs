@@ -1,5 +1,7 @@
 //! Command-line arguments. The doc comments are the help texts.
 
+#![expect(clippy::struct_excessive_bools, reason = "each is a flag")]
+
 mod archive;
 mod checkpoint;
 mod compact;
@@ -51,7 +53,7 @@ pub(crate) use search::SearchArgs;
 pub(crate) use sort::{SortArgs, SortKeyArg};
 pub(crate) use stats::StatsArgs;
 pub(crate) use tag::TagArgs;
-pub(crate) use transfer::{ExportArgs, ExportFormatArg, ImportArgs, MigrateArgs};
+pub(crate) use transfer::{ExportArgs, ExportFormatArg, ImportArgs, ImportOptionArgs, MigrateArgs};
 
 /// The session layer for AI coding agents
 ///
@@ -290,7 +292,6 @@ Examples:
 /// segue reads the native sessions of Claude Code, Codex, Gemini CLI and opencode from the agents' own files and never
 /// changes them. A native session that belongs to a segue session is not listed separately.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ListArgs {
     /// List the sessions of all projects
     #[arg(long)]
@@ -464,7 +465,6 @@ pub(crate) struct ConfigCheckArgs {
 /// Without trust, segue ignores such settings. Trust applies to the current content of the file: after a change, run this
 /// command again.
 #[derive(Debug, Args)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct TrustArgs {
     /// Revoke the trust
     #[arg(long, conflicts_with_all = ["list", "yes"])]

@@ -20,7 +20,6 @@ Examples:
   segue session archive latest
   segue session archive --all --older-than 23d -p claude
   segue session archive --list")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ArchiveArgs {
     /// Sessions: ID, unique ID prefix, native ID (also `claude:ID`), `latest`, or list number
     #[arg(value_name = "ID", value_parser = SessionRef::parse, required_unless_present_any = ["all", "list", "older_than", "provider"])]

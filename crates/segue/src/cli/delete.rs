@@ -18,7 +18,6 @@ Examples:
 
 A list number is accepted only with --dry-run, because it may refer to another session by now.
 `segue session forget` deletes only segue's record.")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct DeleteArgs {
     #[command(flatten)]
     pub(crate) session: SessionRefArgs,

@@ -18,7 +18,6 @@ Examples:
   segue session resume k3f9 -p codex \"continue\"    run one turn with another agent
   segue session resume k3f9 --exec                 open claude, codex, gemini or opencode
   eval \"$(segue session resume k3f9 --print)\"      open it from your shell")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ResumeArgs {
     /// Session (see `segue session info --help`)
     #[arg(value_name = "ID", value_parser = SessionRef::parse)]

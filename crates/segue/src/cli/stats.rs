@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum, ValueHint};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, ValueHint};
 use segue_core::id::ProviderId;
-use segue_core::spend;
+use segue_core::spend::SpendGrouping;
 
 /// Show token usage and cost by day, agent, model or project
 ///
@@ -22,14 +23,8 @@ The cost is the one that the agent reports, or is computed from [prices] in your
 is unknown. A sum with unknown parts is shown as a minimum.")]
 pub(crate) struct StatsArgs {
     /// Grouping; with two keys, such as month,model, each group is divided by the second key
-    #[arg(
-        long,
-        value_name = "KEY",
-        value_enum,
-        value_delimiter = ',',
-        default_value = "day"
-    )]
-    pub(crate) by: Vec<StatsGroupingArg>,
+    #[arg(long, value_name = "KEY", value_parser = grouping_parser(), value_delimiter = ',', default_value = "day")]
+    pub(crate) by: Vec<SpendGrouping>,
 
     /// Only usage since this time: an age such as 30d (today and the 29 days before), 2w, 6mo, 12h, 30m, `today`, `yesterday`, 2025-12-07, a timestamp, or `all`
     #[arg(long, value_name = "TIME", default_value = "30d")]
@@ -60,25 +55,7 @@ pub(crate) struct StatsArgs {
     pub(crate) json: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum StatsGroupingArg {
-    Day,
-    Week,
-    Month,
-    Provider,
-    Model,
-    Project,
-}
-
-impl From<StatsGroupingArg> for spend::SpendGrouping {
-    fn from(grouping: StatsGroupingArg) -> Self {
-        match grouping {
-            StatsGroupingArg::Day => Self::Day,
-            StatsGroupingArg::Week => Self::Week,
-            StatsGroupingArg::Month => Self::Month,
-            StatsGroupingArg::Provider => Self::Provider,
-            StatsGroupingArg::Model => Self::Model,
-            StatsGroupingArg::Project => Self::Project,
-        }
-    }
+fn grouping_parser() -> impl TypedValueParser<Value = SpendGrouping> {
+    PossibleValuesParser::new(["day", "week", "month", "provider", "model", "project"])
+        .try_map(|name| SpendGrouping::from_name(&name).ok_or("unknown key"))
 }

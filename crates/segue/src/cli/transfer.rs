@@ -16,7 +16,6 @@ Examples:
   segue session export latest --format markdown
   segue session export --feature auth --format dagent --to ../out
   segue session export --all --format dagent --to . --dry-run")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct ExportArgs {
     /// Sessions: ID, unique ID prefix, `latest`, `feature:NAME`, or list number
     #[arg(value_name = "ID", value_parser = SessionRef::parse, required_unless_present_any = ["all", "feature"])]

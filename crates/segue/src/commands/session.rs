@@ -82,13 +82,16 @@ pub(super) async fn run_command(
     }
 }
 
-/// Fails if an agent is unknown.
-fn check_provider(app: &App, provider: &ProviderId) -> Result<(), CliError> {
-    if app.engine.library().is_supported_provider(provider) {
-        return Ok(());
+/// Fails if the agent that an option names is unknown.
+fn check_provider(app: &App, provider: Option<&ProviderId>) -> Result<(), CliError> {
+    let library = app.engine.library();
+    match provider.filter(|provider| !library.is_supported_provider(provider)) {
+        None => Ok(()),
+        Some(unknown) => {
+            let supported = library.supported_providers().join(", ");
+            Err(unknown_agent_error(unknown.as_str(), &supported))
+        }
     }
-    let supported = app.engine.library().supported_providers().join(", ");
-    Err(unknown_agent_error(provider.as_str(), &supported))
 }
 
 /// Builds the error for an unknown agent.

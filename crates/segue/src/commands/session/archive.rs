@@ -79,9 +79,7 @@ async fn select_sessions(app: &App, args: &ArchiveArgs) -> Result<Vec<NativeSess
     let upkeep = app.engine.upkeep();
     if args.all {
         let provider = args.provider.as_ref();
-        if let Some(provider) = provider {
-            check_provider(app, provider)?;
-        }
+        check_provider(app, provider)?;
         let cutoff = parse_time(args.older_than.as_deref())?;
         return Ok(upkeep.natives_unused_since(provider, cutoff).await);
     }

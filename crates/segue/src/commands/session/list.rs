@@ -108,8 +108,8 @@ async fn list_conversations(
         let query = library.list_conversations(&filter, limit, index_view.freshness);
         let mut matches = query.await?;
         matches.add_unreadable(&filter, index_view.unreadable.clone());
-        if let Some(provider) = provider.filter(|_| matches.rows.is_empty()) {
-            check_provider(app, &provider)?;
+        if matches.rows.is_empty() {
+            check_provider(app, provider.as_ref())?;
         }
         conversations.merge(matches, limit);
     }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Zoned;
 use segue_catalog::project_key;
-use segue_core::spend::{Prices, SpendGrouping, SpendRecord, Spending};
+use segue_core::spend::{SpendGrouping, SpendRecord, Spending};
 use segue_engine::{Freshness, SpendingRequest};
 use segue_store::SessionFilter;
 
@@ -23,39 +23,34 @@ use crate::cli::StatsArgs;
 use crate::config::ConfigFlags;
 use crate::error::CliError;
 use crate::json_output::print_json;
-use crate::terminal::{self, Style, eprint_line, print_line, to_single_line};
+use crate::terminal::{self, Style, eprint_line, eprint_note, print_line, to_single_line};
 
 pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
-    let groupings = parse_groupings(args)?;
+    let groupings = &args.by;
+    check_groupings(groupings)?;
     let now = Zoned::now();
     let since = time_range::parse_period_start(&args.since, &now)?;
-    if let Some(provider) = &args.provider {
-        check_provider(app, provider)?;
-    }
+    check_provider(app, args.provider.as_ref())?;
     if let Some(path) = &args.project {
         check_project(app, path).await?;
     }
     let request = SpendingRequest {
         since,
         provider: args.provider.clone(),
-        project: requested_project(app, args, &groupings),
+        project: requested_project(app, args),
         zone: now.time_zone().clone(),
     };
     let mut report = app.engine.library().compute_spending(&request).await?;
-    let prefix = Style::stderr().yellow("segue:");
     for (provider, reason) in &report.unreadable {
-        let reason = to_single_line(reason);
-        eprint_line(&format!(
-            "{prefix} some usage of {provider} is not included: {reason}"
-        ));
+        let note = format!("some usage of {provider} is not included: {reason}");
+        eprint_note(&to_single_line(&note));
     }
+    let records = &mut report.records;
     if let Some(model) = &args.model {
-        report
-            .records
-            .retain(|record| has_model_prefix(record, model));
+        records.retain(|record| has_model_prefix(record, model));
     }
     let prices = app::load_config(&ConfigFlags::default())?.config.prices;
-    let spending = Spending::from_records(&report.records, &groupings, &prices);
+    let spending = Spending::from_records(records, groupings, &prices);
     let query = StatsQuery {
         since,
         now: &now,
@@ -67,31 +62,19 @@ pub(super) async fn run(app: &App, args: &StatsArgs) -> Result<(), CliError> {
         is_filtered: args.provider.is_some() || args.model.is_some(),
     };
     if args.json {
-        print_json(&json::report_json(
-            &spending,
-            &groupings,
-            &query,
-            &report.unreadable,
-        ));
+        let report = json::report_json(&spending, groupings, &query, &report.unreadable);
+        print_json(&report);
     } else if spending.total.turns == 0 && spending.total.tokens().is_none() {
         eprint_line(&footnotes::empty_message(&query));
     } else {
-        print_report(
-            &spending,
-            &groupings,
-            args,
-            &collect_footnotes(&report.records, &prices, &spending, &query),
-        );
+        let by_model = Spending::from_records(records, &[SpendGrouping::Model], &prices);
+        let notes = footnotes::format_footnotes(&spending, &by_model, &query);
+        print_report(&spending, args, &notes);
     }
     Ok(())
 }
 
-fn print_report(
-    spending: &Spending,
-    groupings: &[SpendGrouping],
-    args: &StatsArgs,
-    notes: &[String],
-) {
+fn print_report(spending: &Spending, args: &StatsArgs, notes: &[String]) {
     let table = SpendTable {
         width: terminal::terminal_width(),
         unicode: format::has_unicode_locale(|name| std::env::var(name).ok()),
@@ -99,7 +82,7 @@ fn print_report(
         home: std::env::var("HOME").unwrap_or_default(),
     };
     let style = Style::stdout();
-    let lines = table.format_lines(spending, groupings);
+    let lines = table.format_lines(spending, &args.by);
     let last = lines.len().saturating_sub(1);
     for (index, line) in lines.iter().enumerate() {
         match index {
@@ -116,22 +99,11 @@ fn print_report(
     }
 }
 
-fn collect_footnotes(
-    records: &[SpendRecord],
-    prices: &Prices,
-    spending: &Spending,
-    query: &StatsQuery<'_>,
-) -> Vec<String> {
-    let by_model = Spending::from_records(records, &[SpendGrouping::Model], prices);
-    footnotes::format_footnotes(spending, &by_model, query)
-}
-
-/// Returns the groupings: one, or one and a second within it.
-fn parse_groupings(args: &StatsArgs) -> Result<Vec<SpendGrouping>, CliError> {
-    let groupings: Vec<SpendGrouping> = args.by.iter().map(|&grouping| grouping.into()).collect();
-    match groupings.as_slice() {
-        [_] => Ok(groupings),
-        [first, second] if first != second => Ok(groupings),
+/// Fails unless there is one grouping, or one and a different second one.
+fn check_groupings(groupings: &[SpendGrouping]) -> Result<(), CliError> {
+    match groupings {
+        [_] => Ok(()),
+        [first, second] if first != second => Ok(()),
         [first, _] => Err(CliError::usage(format!(
             "--by {0},{0} contains the same key twice",
             first.as_str()
@@ -142,11 +114,11 @@ fn parse_groupings(args: &StatsArgs) -> Result<Vec<SpendGrouping>, CliError> {
 }
 
 /// Returns the key of the requested project. `None` for all projects.
-fn requested_project(app: &App, args: &StatsArgs, groupings: &[SpendGrouping]) -> Option<String> {
+fn requested_project(app: &App, args: &StatsArgs) -> Option<String> {
     if let Some(path) = &args.project {
         return Some(project_key_text(&to_absolute(app, path)));
     }
-    let all_projects = args.all || groupings.contains(&SpendGrouping::Project);
+    let all_projects = args.all || args.by.contains(&SpendGrouping::Project);
     (!all_projects).then(|| app.project.key.clone())
 }
 
@@ -174,10 +146,8 @@ async fn check_project(app: &App, path: &Path) -> Result<(), CliError> {
         project: Some(project_key_text(&path)),
         ..SessionFilter::default()
     };
-    let sessions = app
-        .engine
-        .library()
-        .list_conversations(&filter, 1, Freshness::Scanned);
+    let library = app.engine.library();
+    let sessions = library.list_conversations(&filter, 1, Freshness::Scanned);
     if !sessions.await?.rows.is_empty() {
         return Ok(());
     }

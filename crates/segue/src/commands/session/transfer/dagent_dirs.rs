@@ -35,10 +35,7 @@ pub(super) fn find_dagent_folders(root: &Path) -> Vec<PathBuf> {
         .into_iter()
         .chain([root.join(DAGENT_FOLDER_NAME)])
         .collect();
-    let worktrees = if root
-        .file_name()
-        .is_some_and(|name| name == WORKTREES_FOLDER_NAME)
-    {
+    let worktrees = if root.ends_with(WORKTREES_FOLDER_NAME) {
         root.to_owned()
     } else {
         root.join(WORKTREES_FOLDER_NAME)
@@ -123,29 +120,23 @@ pub(super) fn read_text(file: &Path) -> Option<Result<String, String>> {
 
 /// Returns the feature of a folder, derived from its path.
 pub(super) fn feature_from_path(folder: &Path) -> Option<String> {
-    let last_component = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
-    let has_name = |path: Option<&Path>, expected: &str| {
-        path.and_then(last_component)
-            .is_some_and(|name| name == expected)
+    let parent = folder.parent()?;
+    let has_grandparent = |name| parent.parent().is_some_and(|path| path.ends_with(name));
+    let feature = if folder.ends_with(DAGENT_FOLDER_NAME) {
+        has_grandparent(WORKTREES_FOLDER_NAME).then_some(parent)
+    } else {
+        let is_in_features = parent.ends_with("features") || has_grandparent("features");
+        is_in_features.then_some(folder)
     };
-    let parent_dir = folder.parent();
-    if has_name(Some(folder), DAGENT_FOLDER_NAME) {
-        return parent_dir
-            .filter(|parent_dir| has_name(parent_dir.parent(), WORKTREES_FOLDER_NAME))
-            .and_then(last_component);
-    }
-    let is_in_features =
-        has_name(parent_dir, "features") || has_name(parent_dir.and_then(Path::parent), "features");
-    is_in_features.then(|| last_component(folder)).flatten()
+    Some(feature?.file_name()?.to_str()?.to_owned())
 }
 
 /// Returns the project of the sessions of a folder: the repository around the folder, if the folder is at a location
 /// that dagent uses; else the current project.
 pub(super) fn folder_project(folder: &Path, current_project: &Project) -> Project {
-    let dagent_ancestors = folder.ancestors().filter(|path| {
-        path.file_name()
-            .is_some_and(|name| name == DAGENT_FOLDER_NAME || name == WORKTREES_FOLDER_NAME)
-    });
+    let is_dagent_dir =
+        |path: &&Path| path.ends_with(DAGENT_FOLDER_NAME) || path.ends_with(WORKTREES_FOLDER_NAME);
+    let dagent_ancestors = folder.ancestors().filter(is_dagent_dir);
     let mut enclosing_dirs = dagent_ancestors.filter_map(Path::parent);
     let repository = enclosing_dirs.find(|path| segue_catalog::is_work_tree_root(path));
     let project = repository.and_then(project_at);

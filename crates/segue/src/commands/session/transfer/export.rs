@@ -24,24 +24,8 @@ use crate::terminal::{eprint_line, format_plural, print_line, strip_control_char
 /// Default directory of an export.
 const DEFAULT_EXPORT_DIR: &str = "segue-export";
 
-/// Current content of the path that a file is written to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum TargetState {
-    Missing,
-    Identical,
-    Different,
-}
-
-impl TargetState {
-    /// Returns the result of writing to this path.
-    fn to_json(self) -> ExportedFileChange {
-        match self {
-            Self::Missing => ExportedFileChange::Written,
-            Self::Identical => ExportedFileChange::Unchanged,
-            Self::Different => ExportedFileChange::Replaced,
-        }
-    }
-}
+/// A file of an export: its path, its text, and the change that writing it makes.
+type ExportTarget<'a> = (PathBuf, &'a str, ExportedFileChange);
 
 pub(in super::super) async fn run(app: &App, args: &ExportArgs) -> Result<ExitCode, CliError> {
     let sessions = select_sessions(app, args).await?;
@@ -59,28 +43,23 @@ pub(in super::super) async fn run(app: &App, args: &ExportArgs) -> Result<ExitCo
         return Ok(ExitCode::SUCCESS);
     }
     let (files, summaries) = render_files(app, sessions, args.format).await?;
-    let target_dir = args
-        .to
-        .clone()
-        .unwrap_or_else(|| PathBuf::from(DEFAULT_EXPORT_DIR));
-    let targets: Vec<(PathBuf, &str, TargetState)> = files
-        .iter()
-        .map(|(path, text)| {
-            let target_path = target_dir.join(path);
-            let state = target_state(&target_path, text);
-            (target_path, text.as_str(), state)
-        })
-        .collect();
+    let target_dir = args.to.as_deref();
+    let target_dir = target_dir.unwrap_or(Path::new(DEFAULT_EXPORT_DIR));
+    let targets = files.iter().map(|(path, text)| {
+        let target_path = target_dir.join(path);
+        let change = file_change(&target_path, text);
+        (target_path, text.as_str(), change)
+    });
+    let targets: Vec<ExportTarget<'_>> = targets.collect();
     ensure_no_conflict(&targets, args)?;
-    if !args.dry_run {
-        for (target_path, text, _) in targets
-            .iter()
-            .filter(|(.., state)| *state != TargetState::Identical)
-        {
-            write_atomically(target_path, text)?;
+    for (path, text, change) in &targets {
+        if !args.dry_run && *change != ExportedFileChange::Unchanged {
+            super::write_atomically(path, text).map_err(|error| {
+                CliError::failed(format!("cannot write {}", path.display())).with_cause(&error)
+            })?;
         }
     }
-    print_export(args, &target_dir, summaries, &targets);
+    print_export(args, target_dir, summaries, &targets);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -135,43 +114,37 @@ async fn render_files(
         }
         return Ok((files, summaries));
     }
-    let (mut exports, mut omitted_counts) = (Vec::new(), Vec::new());
+    let mut exports = Vec::new();
     for session in sessions {
         let id = session.id.clone();
-        let ExportOutcome {
-            session,
-            omitted_messages,
-        } = app.engine.sessions().export_session(session).await?;
-        exports.push((id, session));
-        omitted_counts.push(omitted_messages);
+        exports.push((id, app.engine.sessions().export_session(session).await?));
     }
     make_names_unique(&mut exports);
-    for ((id, session), omitted_messages) in exports.iter().zip(omitted_counts) {
+    for (id, export) in &exports {
+        let session = &export.session;
         summaries.push(ExportedSession {
             id: id.clone(),
             name: session.name.clone(),
             content: ExportedContent::Dagent {
                 messages: session.messages.len(),
                 archived: session.compacted_messages.len(),
-                left_out: omitted_messages,
+                left_out: export.omitted_messages,
                 checkpoint: session.checkpoint.as_ref().map(|recap| recap.version),
             },
         });
     }
-    let portable_sessions: Vec<PortableSession> =
-        exports.into_iter().map(|(_, session)| session).collect();
-    Ok((
-        dagent::render_files(&portable_sessions, &count_tokens),
-        summaries,
-    ))
+    let portable_sessions = exports.into_iter().map(|(_, export)| export.session);
+    let portable_sessions: Vec<PortableSession> = portable_sessions.collect();
+    let files = dagent::render_files(&portable_sessions, &count_tokens);
+    Ok((files, summaries))
 }
 
 /// Makes names unique: if the files of a session would overwrite those of an earlier session, it is named by its id.
-fn make_names_unique(exports: &mut [(SessionId, PortableSession)]) {
+fn make_names_unique(exports: &mut [(SessionId, ExportOutcome)]) {
     let mut used_names: HashSet<(Option<FeatureId>, Option<TaskId>, String)> = HashSet::new();
-    let mut sorted: Vec<&mut (SessionId, PortableSession)> = exports.iter_mut().collect();
+    let mut sorted: Vec<&mut (SessionId, ExportOutcome)> = exports.iter_mut().collect();
     sorted.sort_by(|(a, _), (b, _)| a.cmp(b));
-    for (id, session) in sorted {
+    for (id, ExportOutcome { session, .. }) in sorted {
         let scope = session.purpose.as_ref().map(|purpose| &purpose.scope);
         let feature = scope.and_then(|scope| scope.feature().cloned());
         let task = scope.and_then(|scope| Some(scope.task()?.0.clone()));
@@ -191,8 +164,7 @@ async fn render_single_file(
     let transcript = app.engine.library().transcript(session.clone()).await?;
     if format == ExportFormatArg::Markdown {
         let turns = transcript.turns.iter();
-        let turns = turns
-            .map(|transcript_turn| (&transcript_turn.turn, transcript_turn.messages.as_slice()));
+        let turns = turns.map(|entry| (&entry.turn, entry.messages.as_slice()));
         return Ok((format!("{id}.md"), markdown::render_session(session, turns)));
     }
     let text = serde_json::to_string_pretty(&json_output::transcript_json(transcript));
@@ -200,67 +172,46 @@ async fn render_single_file(
     Ok((format!("{id}.json"), text + "\n"))
 }
 
-fn target_state(path: &Path, text: &str) -> TargetState {
+/// Returns the change that writing a text to a path makes.
+fn file_change(path: &Path, text: &str) -> ExportedFileChange {
     match fs::read(path) {
-        Ok(content) if content == text.as_bytes() => TargetState::Identical,
-        Ok(_) => TargetState::Different,
-        Err(_) if path.symlink_metadata().is_ok() => TargetState::Different,
-        Err(_) => TargetState::Missing,
+        Ok(content) if content == text.as_bytes() => ExportedFileChange::Unchanged,
+        Ok(_) => ExportedFileChange::Replaced,
+        Err(_) if path.symlink_metadata().is_ok() => ExportedFileChange::Replaced,
+        Err(_) => ExportedFileChange::Written,
     }
 }
 
 /// Fails if an existing file would be overwritten with different content without `--force`.
-fn ensure_no_conflict(
-    targets: &[(PathBuf, &str, TargetState)],
-    args: &ExportArgs,
-) -> Result<(), CliError> {
-    let conflicting = targets
-        .iter()
-        .filter(|(.., state)| *state == TargetState::Different);
-    let conflicts: Vec<&PathBuf> = conflicting.map(|(path, ..)| path).collect();
-    let Some(first) = conflicts.first().filter(|_| !args.force) else {
+fn ensure_no_conflict(targets: &[ExportTarget<'_>], args: &ExportArgs) -> Result<(), CliError> {
+    let targets = targets.iter();
+    let mut conflicts = targets.filter(|(.., change)| *change == ExportedFileChange::Replaced);
+    let Some((first, ..)) = conflicts.next().filter(|_| !args.force) else {
         return Ok(());
     };
-    let conflict = match conflicts.len() - 1 {
-        0 => " already exists".to_owned(),
+    let conflict = match conflicts.count() {
+        0 => "already exists".to_owned(),
         remaining => format!(
-            " and {} already exist",
-            format_plural(remaining as u64, "more file")
+            "and {} already exist",
+            format_plural(remaining, "more file")
         ),
     };
-    Err(CliError::failed(format!(
-        "{}{conflict} with different content; nothing was written",
-        first.display()
-    ))
-    .with_hint("use `--to DIR` for another directory, or `--force` to overwrite"))
-}
-
-/// Writes a file atomically.
-fn write_atomically(path: &Path, text: &str) -> Result<(), CliError> {
-    let write_file = || -> std::io::Result<()> {
-        let directory = path.parent().unwrap_or(path);
-        fs::create_dir_all(directory)?;
-        let draft = directory.join(format!(".segue-export-{}", std::process::id()));
-        fs::write(&draft, text)?;
-        fs::rename(&draft, path).inspect_err(|_| {
-            let _ = fs::remove_file(&draft);
-        })
-    };
-    write_file().map_err(|error| {
-        CliError::failed(format!("cannot write {}", path.display())).with_cause(&error)
-    })
+    let path = first.display();
+    let message = format!("{path} {conflict} with different content; nothing was written");
+    let hint = "use `--to DIR` for another directory, or `--force` to overwrite";
+    Err(CliError::failed(message).with_hint(hint))
 }
 
 fn print_export(
     args: &ExportArgs,
     target_dir: &Path,
     sessions: Vec<ExportedSession>,
-    targets: &[(PathBuf, &str, TargetState)],
+    targets: &[ExportTarget<'_>],
 ) {
     if args.json {
-        let files = targets.iter().map(|(path, _, state)| ExportedFile {
+        let files = targets.iter().map(|(path, _, change)| ExportedFile {
             path: path_json(path),
-            outcome: state.to_json(),
+            outcome: *change,
         });
         print_json(&ExportResult {
             to: path_json(target_dir),
@@ -271,23 +222,19 @@ fn print_export(
         return;
     }
     if args.dry_run {
-        for (path, _, state) in targets {
-            print_line(&strip_control_chars(&format!(
-                "{:<9}  {}",
-                match state {
-                    TargetState::Missing => "new",
-                    TargetState::Identical => "unchanged",
-                    TargetState::Different => "replaced",
-                },
-                path.display()
-            )));
+        for (path, _, change) in targets {
+            let change = match change {
+                ExportedFileChange::Written => "new",
+                ExportedFileChange::Unchanged => "unchanged",
+                ExportedFileChange::Replaced => "replaced",
+            };
+            let line = format!("{change:<9}  {}", path.display());
+            print_line(&strip_control_chars(&line));
         }
     }
-    let count = |wanted: TargetState| {
-        targets
-            .iter()
-            .filter(|(.., state)| *state == wanted)
-            .count()
+    let count = |wanted| {
+        let targets = targets.iter();
+        targets.filter(|(.., change)| *change == wanted).count()
     };
     let verb = if args.dry_run {
         "Would export"
@@ -296,23 +243,21 @@ fn print_export(
     };
     print_line(&strip_control_chars(&format!(
         "{verb} {} to {}: {}, {} replaced, {} unchanged.",
-        format_plural(sessions.len() as u64, "session"),
+        format_plural(sessions.len(), "session"),
         target_dir.display(),
-        format_plural(count(TargetState::Missing) as u64, "new file"),
-        count(TargetState::Different),
-        count(TargetState::Identical)
+        format_plural(count(ExportedFileChange::Written), "new file"),
+        count(ExportedFileChange::Replaced),
+        count(ExportedFileChange::Unchanged)
     )));
-    let omitted_messages: usize = sessions
-        .iter()
-        .map(|session| match session.content {
-            ExportedContent::Dagent { left_out, .. } => left_out,
-            ExportedContent::Transcript { .. } => 0,
-        })
-        .sum();
-    if omitted_messages > 0 {
+    let omitted_counts = sessions.iter().map(|session| match session.content {
+        ExportedContent::Dagent { left_out, .. } => left_out,
+        ExportedContent::Transcript { .. } => 0,
+    });
+    let omitted: usize = omitted_counts.sum();
+    if omitted > 0 {
+        let messages = format_plural(omitted, "message");
         eprint_line(&format!(
-            "omitted {} without text (tool calls, tool results, thoughts): this format contains only text",
-            format_plural(omitted_messages as u64, "message")
+            "omitted {messages} without text (tool calls, tool results, thoughts): this format contains only text"
         ));
     }
 }

@@ -7,13 +7,15 @@ use segue_formats::ParsedSession;
 use segue_formats::dagent::parse_folder;
 
 use super::dagent_dirs::{find_dagent_folders, folder_project, read_folder, resolve_existing_path};
-use super::report::{ImportOptions, check_provider, import_session, print_report};
+use super::report::{import_session, print_report};
 use crate::app::App;
 use crate::cli::ImportArgs;
+use crate::commands::session::check_provider;
 use crate::error::CliError;
 
 pub(in super::super) async fn run(app: &App, args: &ImportArgs) -> Result<ExitCode, CliError> {
-    check_provider(app, args.import.provider.as_ref())?;
+    let options = &args.import;
+    check_provider(app, options.provider.as_ref())?;
     let root = resolve_existing_path(&args.path)?;
     if !root.is_dir() {
         return Err(
@@ -22,12 +24,6 @@ pub(in super::super) async fn run(app: &App, args: &ImportArgs) -> Result<ExitCo
             ),
         );
     }
-    let options = ImportOptions {
-        format: "dagent",
-        provider: args.import.provider.as_ref(),
-        dry_run: args.import.dry_run,
-        json: args.import.json,
-    };
     let (mut entries, mut remarks) = (Vec::new(), Vec::new());
     for path in find_dagent_folders(&root) {
         let contents = parse_folder(&read_folder(&path), Timestamp::now());
@@ -39,8 +35,10 @@ pub(in super::super) async fn run(app: &App, args: &ImportArgs) -> Result<ExitCo
                 path: full_path(&session.path),
                 ..session
             };
-            entries.push(import_session(app, &options, session, &project, || Ok(None)).await?);
+            let origin = (&project, "dagent");
+            entries.push(import_session(app, options, session, origin, || Ok(None)).await?);
         }
     }
-    Ok(print_report(&options, &root, &entries, &remarks))
+    let expected = "`.dagent` directory with sessions";
+    Ok(print_report(options, &root, expected, &entries, &remarks))
 }

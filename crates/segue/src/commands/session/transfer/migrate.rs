@@ -1,12 +1,12 @@
 //! `segue session migrate`: import of old files of dagent.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 use jiff::Timestamp;
+use segue_core::scope::Purpose;
 use segue_formats::ParsedSession;
 use segue_formats::legacy::{LegacyFile, parse_legacy_file};
 use sha2::{Digest, Sha256};
@@ -15,9 +15,10 @@ use super::dagent_dirs::{
     feature_from_path, find_dagent_folders, folder_project, list_subdirectories, read_text,
     resolve_existing_path,
 };
-use super::report::{ImportOptions, check_provider, import_session, print_report};
+use super::report::{import_session, print_report};
 use crate::app::App;
 use crate::cli::MigrateArgs;
+use crate::commands::session::check_provider;
 use crate::error::CliError;
 
 /// An old file with the details that its path provides.
@@ -29,7 +30,8 @@ struct LegacySource {
 }
 
 pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitCode, CliError> {
-    check_provider(app, args.import.provider.as_ref())?;
+    let options = &args.import;
+    check_provider(app, options.provider.as_ref())?;
     let root = resolve_existing_path(&args.path)?;
     let sources = if root.is_dir() {
         let folders = find_dagent_folders(&root);
@@ -44,12 +46,6 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
     for source in sources {
         let Some(content) = read_text(&source.path) else {
             continue;
-        };
-        let options = ImportOptions {
-            format: source.kind.name(),
-            provider: args.import.provider.as_ref(),
-            dry_run: args.import.dry_run,
-            json: args.import.json,
         };
         let path = source.path.display().to_string();
         let session = match &content {
@@ -73,28 +69,23 @@ pub(in super::super) async fn run(app: &App, args: &MigrateArgs) -> Result<ExitC
             let copy = back_up_file(&app.home, &source.path, content)?;
             Ok(Some(copy.display().to_string()))
         };
-        entries.push(import_session(app, &options, session, &project, make_backup).await?);
+        let origin = (&project, source.kind.name());
+        entries.push(import_session(app, options, session, origin, make_backup).await?);
     }
-    let options = ImportOptions {
-        format: "",
-        provider: None,
-        dry_run: args.import.dry_run,
-        json: args.import.json,
-    };
-    Ok(print_report(&options, &root, &entries, &[]))
+    let expected = "`.dagent` directory with chat.json or session.json";
+    Ok(print_report(options, &root, expected, &entries, &[]))
 }
 
 /// Determines the purpose of the session in an old file.
-fn session_purpose(source: &LegacySource) -> Option<segue_core::scope::Purpose> {
+fn session_purpose(source: &LegacySource) -> Option<Purpose> {
     let json_text = read_text(&source.folder.join("feature.json")).and_then(Result::ok);
     let json = json_text.and_then(|text| {
         serde_json::from_str::<serde_json::Value>(text.trim_start_matches('\u{feff}')).ok()
     });
     let declared_id = json.and_then(|feature| Some(feature.get("id")?.as_str()?.to_owned()));
     let feature = declared_id.or_else(|| feature_from_path(&source.folder));
-    source
-        .kind
-        .purpose(feature.as_deref(), source.task.as_deref())
+    let task = source.task.as_deref();
+    source.kind.purpose(feature.as_deref(), task)
 }
 
 /// Returns the old files of a folder: its own file, and the files of its tasks.
@@ -120,15 +111,13 @@ fn list_folder_sources(folder: &Path) -> Vec<LegacySource> {
 /// Returns the old file at a path. Fails if the file name is not supported.
 fn source_at_path(path: &Path) -> Result<LegacySource, CliError> {
     let name = path.file_name().and_then(|name| name.to_str());
-    let kind = LegacyFile::ALL
-        .into_iter()
-        .find(|kind| Some(kind.name()) == name);
+    let mut kinds = LegacyFile::ALL.into_iter();
+    let kind = kinds.find(|kind| Some(kind.name()) == name);
     let kind = kind.ok_or_else(|| {
-        CliError::usage(format!(
-            "cannot migrate {}: unsupported file name",
-            path.display()
-        ))
-        .with_hint("give a chat.json or session.json file, or a directory that contains such files")
+        let path = path.display();
+        CliError::usage(format!("cannot migrate {path}: unsupported file name")).with_hint(
+            "give a chat.json or session.json file, or a directory that contains such files",
+        )
     })?;
     let parent_dir = path.parent().unwrap_or(path);
     let nodes = parent_dir
@@ -161,25 +150,16 @@ fn back_up_file(home: &Path, path: &Path, content: &str) -> Result<PathBuf, CliE
         .chain_update([0])
         .chain_update(content)
         .finalize();
-    let mut name = String::new();
-    for byte in digest.iter().take(8) {
-        let _ = write!(name, "{byte:02x}");
-    }
+    let bytes = digest.iter().take(8);
+    let name: String = bytes.map(|byte| format!("{byte:02x}")).collect();
     let directory = home.join("backups").join(name);
     let copy = directory.join(path.file_name().unwrap_or_default());
-    let write_copy = || -> std::io::Result<()> {
-        if fs::read(&copy).is_ok_and(|existing| existing == content.as_bytes()) {
-            return Ok(());
-        }
-        fs::create_dir_all(&directory)?;
-        let draft = directory.join(format!(".{}", std::process::id()));
-        fs::write(&draft, content)?;
-        fs::rename(&draft, &copy)
-    };
-    write_copy().map_err(|error| {
-        CliError::failed(format!("cannot back up {}", path.display()))
-            .with_cause(&error)
-            .with_hint("this file was not imported or changed")
-    })?;
+    if !fs::read(&copy).is_ok_and(|existing| existing == content.as_bytes()) {
+        super::write_atomically(&copy, content).map_err(|error| {
+            CliError::failed(format!("cannot back up {}", path.display()))
+                .with_cause(&error)
+                .with_hint("this file was not imported or changed")
+        })?;
+    }
     Ok(copy)
 }

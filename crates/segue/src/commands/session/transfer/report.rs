@@ -6,90 +6,67 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use segue_api::error::SegueErrorClass;
 use segue_api::transfer::{ImportFailure, ImportResult, ImportedEntry, ImportedEntryOutcome};
-use segue_core::id::{ProviderId, SessionId};
+use segue_core::id::SessionId;
 use segue_core::session::Project;
 use segue_engine::{ImportConflict, ImportMatch, ImportOutcome};
 use segue_formats::{ImportDifference, ParsedSession, PortableSession};
 
 use crate::app::App;
-use crate::commands::session;
+use crate::cli::ImportOptionArgs;
 use crate::error::CliError;
 use crate::frontend::Frontend;
 use crate::json_output::{path_json, print_json};
 use crate::terminal::{Style, eprint_line, format_plural, print_line, strip_control_chars};
 
-/// Options of an import.
-pub(super) struct ImportOptions<'a> {
-    pub(super) format: &'static str,
-    pub(super) provider: Option<&'a ProviderId>,
-    pub(super) dry_run: bool,
-    pub(super) json: bool,
-}
-
 /// Result for one session.
 pub(super) struct ImportEntry {
     source: ParsedSession,
-    outcome: ImportEntryOutcome,
+    outcome: ImportedEntryOutcome,
+    /// The imported session, or the one that was already present.
+    session_id: Option<SessionId>,
     backup: Option<String>,
-}
-
-enum ImportEntryOutcome {
-    Imported(SessionId),
-    Planned,
-    AlreadyPresent(SessionId),
-    Empty,
-    Failed(String),
-}
-
-impl ImportEntryOutcome {
-    fn to_json(&self) -> ImportedEntryOutcome {
-        match self {
-            Self::Imported(_) => ImportedEntryOutcome::Imported,
-            Self::Planned => ImportedEntryOutcome::WouldImport,
-            Self::AlreadyPresent(_) => ImportedEntryOutcome::Already,
-            Self::Empty => ImportedEntryOutcome::Nothing,
-            Self::Failed(_) => ImportedEntryOutcome::Failed,
-        }
-    }
 }
 
 /// Hint for sessions that could not be read.
 const FAILED_IMPORT_HINT: &str =
     "fix the files and run the command again; it skips sessions that are already present";
 
-/// Checks that the provider of the imported sessions is known.
-pub(super) fn check_provider(app: &App, provider: Option<&ProviderId>) -> Result<(), CliError> {
-    provider.map_or(Ok(()), |provider| session::check_provider(app, provider))
-}
-
-/// Imports one session, unless this is a dry run. `make_backup` copies the source file before the import.
+/// Imports one session into a project, unless this is a dry run. `make_backup` copies the source file before the import.
 pub(super) async fn import_session(
     app: &App,
-    options: &ImportOptions<'_>,
+    options: &ImportOptionArgs,
     mut source: ParsedSession,
-    project: &Project,
+    (project, format): (&Project, &str),
     make_backup: impl FnOnce() -> Result<Option<String>, CliError>,
 ) -> Result<ImportEntry, CliError> {
+    let sessions = app.engine.sessions();
     let mut backup = None;
-    let outcome = match &mut source.session {
-        Err(reason) => ImportEntryOutcome::Failed(reason.clone()),
-        Ok(session) if is_empty_session(session) => ImportEntryOutcome::Empty,
+    let (outcome, session_id) = match &mut source.session {
+        Err(_) => (ImportedEntryOutcome::Failed, None),
+        Ok(session) if is_empty_session(session) => (ImportedEntryOutcome::Nothing, None),
         Ok(session) => {
-            source
-                .remarks
-                .extend(session.limit_times_to(Timestamp::now()));
-            match app.engine.sessions().match_import(project, session).await? {
-                ImportMatch::Complete(session_id) => ImportEntryOutcome::AlreadyPresent(session_id),
+            let remarks = &mut source.remarks;
+            remarks.extend(session.limit_times_to(Timestamp::now()));
+            match sessions.match_import(project, session).await? {
+                ImportMatch::Complete(id) => (ImportedEntryOutcome::Already, Some(id)),
                 ImportMatch::Conflicting(conflicts) => {
-                    let conflict_remarks = conflicts
-                        .iter()
-                        .map(|conflict| describe_conflict(conflict, session));
-                    source.remarks.extend(conflict_remarks);
+                    let conflicts = conflicts.iter();
+                    remarks.extend(conflicts.map(|conflict| describe_conflict(conflict, session)));
                     if options.dry_run {
-                        ImportEntryOutcome::Planned
+                        (ImportedEntryOutcome::WouldImport, None)
                     } else {
                         backup = make_backup()?;
-                        import_new_session(app, options, session, project).await?
+                        let provider = options.provider.as_ref();
+                        let importing = sessions.import_session(session, format, project, provider);
+                        match importing.await? {
+                            ImportOutcome::Imported(session, _) => {
+                                (ImportedEntryOutcome::Imported, Some(session.id))
+                            }
+                            ImportOutcome::AlreadyPresent(id) => {
+                                (ImportedEntryOutcome::Already, Some(id))
+                            }
+                            ImportOutcome::Empty => (ImportedEntryOutcome::Nothing, None),
+                        }
                     }
                 }
             }
@@ -98,24 +75,8 @@ pub(super) async fn import_session(
     Ok(ImportEntry {
         source,
         outcome,
+        session_id,
         backup,
-    })
-}
-
-async fn import_new_session(
-    app: &App,
-    options: &ImportOptions<'_>,
-    session: &PortableSession,
-    project: &Project,
-) -> Result<ImportEntryOutcome, CliError> {
-    let importing =
-        app.engine
-            .sessions()
-            .import_session(session, options.format, project, options.provider);
-    Ok(match importing.await? {
-        ImportOutcome::Imported(session, _) => ImportEntryOutcome::Imported(session.id),
-        ImportOutcome::AlreadyPresent(session_id) => ImportEntryOutcome::AlreadyPresent(session_id),
-        ImportOutcome::Empty => ImportEntryOutcome::Empty,
     })
 }
 
@@ -141,26 +102,24 @@ fn is_empty_session(session: &PortableSession) -> bool {
 }
 
 /// Prints the results. Fails if a session could not be read, but only after the others were imported.
+/// `expected` names the files that the import looks for.
 pub(super) fn print_report(
-    options: &ImportOptions<'_>,
+    options: &ImportOptionArgs,
     root: &Path,
+    expected: &str,
     entries: &[ImportEntry],
     remarks: &[String],
 ) -> ExitCode {
     let count = |outcome: ImportedEntryOutcome| {
         let entries = entries.iter();
-        entries
-            .filter(|entry| entry.outcome.to_json() == outcome)
-            .count()
+        entries.filter(|entry| entry.outcome == outcome).count()
     };
     let failed = count(ImportedEntryOutcome::Failed);
     let imported = count(ImportedEntryOutcome::Imported);
     let already = count(ImportedEntryOutcome::Already);
     let error = (failed > 0).then(|| {
-        format!(
-            "cannot read {failed} of {}",
-            format_plural(entries.len() as u64, "session")
-        )
+        let sessions = format_plural(entries.len(), "session");
+        format!("cannot read {failed} of {sessions}")
     });
     if options.json {
         print_json(&ImportResult {
@@ -182,7 +141,7 @@ pub(super) fn print_report(
         for entry in entries {
             print_line(&strip_control_chars(&format_entry(entry)));
             // Remarks on an imported session were printed when it was imported.
-            let show_remarks = !matches!(entry.outcome, ImportEntryOutcome::AlreadyPresent(_));
+            let show_remarks = entry.outcome != ImportedEntryOutcome::Already;
             for remark in entry.source.remarks.iter().filter(|_| show_remarks) {
                 print_line(&style.dim(&strip_control_chars(&format!("  {remark}"))));
             }
@@ -191,14 +150,9 @@ pub(super) fn print_report(
             print_line(&style.dim(&strip_control_chars(remark)));
         }
         if entries.is_empty() {
-            let expected = if options.format == "dagent" {
-                "`.dagent` directory with sessions"
-            } else {
-                "`.dagent` directory with chat.json or session.json"
-            };
+            let root = root.display();
             eprint_line(&format!(
-                "nothing to import from {}: found no {expected}",
-                root.display()
+                "nothing to import from {root}: found no {expected}"
             ));
         } else {
             let imported = if options.dry_run {
@@ -222,24 +176,23 @@ pub(super) fn print_report(
 }
 
 fn format_entry(entry: &ImportEntry) -> String {
-    let name = &entry.source.name;
-    let details = entry
-        .source
-        .session
-        .as_ref()
-        .map(|session| format_details(session));
-    let details = details.unwrap_or_default();
-    match &entry.outcome {
-        ImportEntryOutcome::Imported(id) => format!("{id}  imported: {name}  {details}"),
-        ImportEntryOutcome::Planned => format!("would import: {name}  {details}"),
-        ImportEntryOutcome::AlreadyPresent(id) => format!("{id}  already present: {name}"),
-        ImportEntryOutcome::Empty => format!("empty: {name}"),
-        ImportEntryOutcome::Failed(reason) => format!("failed: {}: {reason}", entry.source.path),
+    let ParsedSession { name, path, .. } = &entry.source;
+    let session = match &entry.source.session {
+        Ok(session) => session,
+        Err(reason) => return format!("failed: {path}: {reason}"),
+    };
+    let (id, details) = (entry.session_id.as_ref(), format_details(session));
+    let id = id.map_or("", SessionId::as_str);
+    match entry.outcome {
+        ImportedEntryOutcome::Imported => format!("{id}  imported: {name}  {details}"),
+        ImportedEntryOutcome::WouldImport => format!("would import: {name}  {details}"),
+        ImportedEntryOutcome::Already => format!("{id}  already present: {name}"),
+        ImportedEntryOutcome::Nothing | ImportedEntryOutcome::Failed => format!("empty: {name}"),
     }
 }
 
 fn format_details(session: &PortableSession) -> String {
-    let messages = format_plural(count_messages(session) as u64, "message");
+    let messages = format_plural(count_messages(session), "message");
     let checkpoint_note = if session.checkpoint.is_some() {
         ", a checkpoint"
     } else {
@@ -259,19 +212,12 @@ fn entry_json(entry: &ImportEntry) -> ImportedEntry {
     let purpose = session.and_then(|session| session.purpose.as_ref());
     let scope = purpose.map(|purpose| &purpose.scope);
     let task = scope.and_then(|scope| scope.task());
-    let (id, error) = match &entry.outcome {
-        ImportEntryOutcome::Imported(id) | ImportEntryOutcome::AlreadyPresent(id) => {
-            (Some(id.clone()), None)
-        }
-        ImportEntryOutcome::Planned | ImportEntryOutcome::Empty => (None, None),
-        ImportEntryOutcome::Failed(reason) => (None, Some(reason.clone())),
-    };
     let checkpoint = session.and_then(|session| session.checkpoint.as_ref());
     ImportedEntry {
         name: entry.source.name.clone(),
         path: entry.source.path.clone(),
-        outcome: entry.outcome.to_json(),
-        session_id: id,
+        outcome: entry.outcome,
+        session_id: entry.session_id.clone(),
         messages: session.map(|session| count_messages(session)),
         checkpoint: checkpoint.map(|recap| recap.version),
         feature: scope.and_then(|scope| scope.feature().cloned()),
@@ -282,6 +228,6 @@ fn entry_json(entry: &ImportEntry) -> ImportedEntry {
         updated_at: session.map(|session| session.updated_at),
         backup: entry.backup.clone(),
         remarks: entry.source.remarks.clone(),
-        error,
+        error: entry.source.session.as_ref().err().cloned(),
     }
 }
