@@ -294,7 +294,8 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
         print_line(&format!("  {}", path.display()));
     }
     if let Some(session) = &outcome.session {
-        let tags: String = session.tags.iter().map(|tag| format!(" #{tag}")).collect();
+        let tags = session.tags.iter().map(|tag| format!(" #{tag}"));
+        let tags: String = tags.collect();
         let (id, title) = (&session.id, to_single_line(session.title.as_str()));
         print_line(&format!("It belongs to session {id} ({title}){tags}."));
     }

@@ -140,7 +140,7 @@ async fn list_versions(
         ]);
     }
     table.print();
-    let has = |status| versions.iter().any(|version| version.1 == status);
+    let has = |status| versions.iter().any(|(_, other)| *other == status);
     if has(VersionStatus::Active) {
         print_line("* current");
     }

@@ -4,7 +4,7 @@ use std::io::{IsTerminal, stderr};
 
 use segue_api::checkpoint::{CompactionResult, SummariserReport};
 use segue_api::text::{ActionText, ShellActions, format_decision};
-use segue_core::checkpoint::{CheckpointVersion, CompactionPlan, ItemKind, kind_heading};
+use segue_core::checkpoint::{CompactionPlan, ItemKind, kind_heading};
 use segue_core::hint::SuggestedAction;
 use segue_core::session::{Session, format_replaced_turns};
 use segue_engine::Summariser;
@@ -36,7 +36,7 @@ pub(super) async fn run(
         None => None,
     };
     let created = outcome.created.as_ref();
-    let result = created.map(|(version, plan)| (Some(version), plan));
+    let result = created.map(|(version, plan)| (Some(version.n), plan));
     print_compaction((args, frontend), &session, result, summary);
     Ok(())
 }
@@ -103,11 +103,11 @@ async fn preview_compaction(
     Ok(())
 }
 
-/// Prints the result or the preview of a compaction. The version is `None` for a preview.
+/// Prints the result or the preview of a compaction: the number of the new version, `None` for a preview, and the plan.
 fn print_compaction(
     (args, frontend): (&CompactArgs, Frontend<'_>),
     session: &Session,
-    result: Option<(Option<&CheckpointVersion>, &CompactionPlan)>,
+    result: Option<(Option<u32>, &CompactionPlan)>,
     summary: Option<SummariserReport>,
 ) {
     let plan = result.map(|(_, plan)| plan);
@@ -115,7 +115,7 @@ fn print_compaction(
         print_json(&CompactionResult {
             session_id: session.id.clone(),
             dry_run: args.dry_run,
-            version: result.and_then(|(version, _)| Some(version?.n)),
+            version: result.and_then(|(version, _)| version),
             covers: plan.map(|plan| plan.covers),
             turns: plan.map_or(0, |plan| plan.turns),
             tokens: plan.map(|plan| plan.tokens),
@@ -140,9 +140,7 @@ fn print_compaction(
     let replaced_turns = format_replaced_turns(plan.turns, plan.replaced, plan.covers > plan.turns);
     let tokens = format_plural(plan.tokens, "token");
     print_line(&match version {
-        Some(CheckpointVersion { n, .. }) => {
-            format!("{id}: compacted {replaced_turns} into checkpoint {n} ({tokens})")
-        }
+        Some(n) => format!("{id}: compacted {replaced_turns} into checkpoint {n} ({tokens})"),
         None => format!("{id}: would compact {replaced_turns} into {tokens}"),
     });
     for (kind, count) in count_items(plan) {

@@ -150,8 +150,8 @@ fn back_up_file(home: &Path, path: &Path, content: &str) -> Result<PathBuf, CliE
         .chain_update([0])
         .chain_update(content)
         .finalize();
-    let bytes = digest.iter().take(8);
-    let name: String = bytes.map(|byte| format!("{byte:02x}")).collect();
+    let hex_bytes = digest.iter().take(8).map(|byte| format!("{byte:02x}"));
+    let name: String = hex_bytes.collect();
     let directory = home.join("backups").join(name);
     let copy = directory.join(path.file_name().unwrap_or_default());
     if !fs::read(&copy).is_ok_and(|existing| existing == content.as_bytes()) {

@@ -58,15 +58,7 @@ pub(super) async fn import_session(
                         backup = make_backup()?;
                         let provider = options.provider.as_ref();
                         let importing = sessions.import_session(session, format, project, provider);
-                        match importing.await? {
-                            ImportOutcome::Imported(session, _) => {
-                                (ImportedEntryOutcome::Imported, Some(session.id))
-                            }
-                            ImportOutcome::AlreadyPresent(id) => {
-                                (ImportedEntryOutcome::Already, Some(id))
-                            }
-                            ImportOutcome::Empty => (ImportedEntryOutcome::Nothing, None),
-                        }
+                        entry_outcome(importing.await?)
                     }
                 }
             }
@@ -78,6 +70,14 @@ pub(super) async fn import_session(
         session_id,
         backup,
     })
+}
+
+fn entry_outcome(outcome: ImportOutcome) -> (ImportedEntryOutcome, Option<SessionId>) {
+    match outcome {
+        ImportOutcome::Imported(session, _) => (ImportedEntryOutcome::Imported, Some(session.id)),
+        ImportOutcome::AlreadyPresent(id) => (ImportedEntryOutcome::Already, Some(id)),
+        ImportOutcome::Empty => (ImportedEntryOutcome::Nothing, None),
+    }
 }
 
 /// Describes an existing session with the same name, and how it differs from the imported one.
