@@ -32,7 +32,7 @@ pub(super) fn sort_conversations(rows: &mut [Conversation], order: SortArgs) {
         let row = conversation_json(row);
         let key = sort_key(&row, order.sort);
         let is_unknown = key.is_none();
-        // One of the two is `None` for all rows.
+        // The direction is the same for all rows, so one of the two keys is always `None`.
         let (ascending, descending) = if order.reverse {
             (None, Some(Reverse(key)))
         } else {
