@@ -30,7 +30,9 @@ pub(super) async fn run(app: &App, args: &CheckpointArgs) -> Result<(), CliError
             return diff_versions(compactor, session, (from, to), json).await;
         }
         Some(CheckpointCommand::Restore { n }) => {
-            let change = compactor.change_checkpoint(session, CheckpointEdit::Restore(n)).await?;
+            let change = compactor
+                .change_checkpoint(session, CheckpointEdit::Restore(n))
+                .await?;
             let up_to = match change.view.version.covers {
                 0 => String::new(),
                 covers => format!(" (up to turn {covers})"),
