@@ -12,6 +12,7 @@ use segue_catalog::{
 use segue_core::id::{NativeId, ProviderId};
 use tokio::sync::Mutex;
 
+use crate::context::run_blocking;
 use crate::{AccessError, ConversationId, NativeEntry, NativeOutline};
 
 /// Access to the native sessions on this machine.
@@ -27,15 +28,6 @@ pub(crate) enum NativeLocation {
     Missing,
     /// A file that may contain the native session cannot be read.
     Unknown,
-}
-
-impl NativeSessions {
-    pub(crate) fn new(catalog: Catalog) -> Self {
-        Self {
-            catalog,
-            locations: Mutex::default(),
-        }
-    }
 }
 
 /// Reads a complete native session, and returns its outline.
@@ -98,6 +90,13 @@ pub(crate) fn acp_provider(native_provider: &ProviderId) -> Option<ProviderId> {
 }
 
 impl NativeSessions {
+    pub(crate) fn new(catalog: Catalog) -> Self {
+        Self {
+            catalog,
+            locations: Mutex::default(),
+        }
+    }
+
     /// Returns `true` if segue can read the session files of this provider.
     pub(crate) fn can_read_sessions(&self, provider: &ProviderId) -> bool {
         let native_provider = storage_provider(provider);
@@ -119,17 +118,24 @@ impl NativeSessions {
         }
     }
 
+    /// Finds a native session, in its agent's files or in the archive. Fails if only unreadable files match.
+    pub(crate) async fn find_native(
+        &self,
+        provider: &ProviderId,
+        id: &NativeId,
+    ) -> Result<Option<NativeEntry>, AccessError> {
+        let text = format!("{}:{id}", storage_provider(provider));
+        let mut natives = self.lookup_natives(&text).await?.into_iter();
+        Ok(natives.find(|native| native.session.head.id == *id))
+    }
+
     /// Runs `work` on a blocking thread, because reading many small files would block all other tasks of this process.
     pub(crate) async fn with_catalog<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Catalog) -> T + Send + 'static,
     ) -> T {
         let catalog = self.catalog.clone();
-        match tokio::task::spawn_blocking(move || work(&catalog)).await {
-            Ok(outcome) => outcome,
-            // The task is never cancelled, so it can only have panicked.
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        }
+        run_blocking(move || work(&catalog)).await
     }
 
     /// Returns a process that uses a native session without segue. `None` if there is no certain evidence of one.
@@ -178,19 +184,9 @@ impl NativeSessions {
     }
 
     /// Returns `true` if the agent has a session, and not only the archive.
-    pub(super) async fn is_live(
-        &self,
-        provider: &ProviderId,
-        id: &NativeId,
-    ) -> Result<bool, AccessError> {
-        let qualified_id = format!("{provider}:{id}");
-        let id = id.clone();
-        let live = self.with_catalog(move |catalog| {
-            let matches = catalog.lookup_id(&qualified_id).sessions.into_iter();
-            let mut live = matches.filter(|session| !catalog.is_only_archived(session));
-            live.any(|session| session.head.id == id)
-        });
-        Ok(live.await)
+    pub(super) async fn is_live(&self, provider: &ProviderId, id: &NativeId) -> bool {
+        let location = self.locate_native(provider, id, false).await;
+        matches!(location, NativeLocation::Found(_))
     }
 
     /// Locates a native session. If `use_cache` is `true`, a cached location is returned without a search, which

@@ -1,7 +1,6 @@
 //! Resuming a conversation in the agent's own program, without segue.
 
-use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use segue_agents::busy::ProcessUsingSession;
 use segue_agents::exec::resume_args;
@@ -26,9 +25,10 @@ pub struct NativeResume {
 }
 
 /// Reason why the agent's own program cannot resume a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NativeResumeError {
     /// A segue process is using the session.
+    #[error("process {pid} on {host} is using it")]
     Leased {
         /// Id of the process.
         pid: u32,
@@ -36,6 +36,7 @@ pub enum NativeResumeError {
         host: String,
     },
     /// A program that segue did not start is using the native session.
+    #[error("process {pid} ({program}) is using it")]
     InUse {
         /// Id of the process.
         pid: u32,
@@ -43,53 +44,30 @@ pub enum NativeResumeError {
         program: String,
     },
     /// No agent has a native session for it yet.
+    #[error("it has no native session yet")]
     NoNative,
     /// The native session does not contain the last turn: the session was reverted, it was handed off to another agent,
     /// or the agent has lost the turn.
+    #[error("its last turn is missing from the native session of {0}")]
     Behind(ProviderId),
     /// The agent no longer has the native session.
+    #[error("{0} no longer has it")]
     Missing(ProviderId),
     /// The agent has archived the native session.
+    #[error("{0} has archived it")]
     Archived(ProviderId, NativeId),
     /// Only segue's archive contains the native session.
+    #[error("{0} no longer has it; only segue's archive has a copy")]
     OnlyArchiveCopy(ProviderId, NativeId),
     /// The working directory of the conversation is unknown.
+    #[error("its working directory is unknown")]
     DirectoryUnknown,
     /// The working directory of the conversation does not exist.
+    #[error("its working directory {} does not exist", .0.display())]
     DirectoryMissing(PathBuf),
     /// segue does not support resuming sessions in the agent's program.
+    #[error("{0} has no command that resumes a session")]
     Unsupported(ProviderId),
-}
-
-impl fmt::Display for NativeResumeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Leased { pid, host } => write!(f, "process {pid} on {host} is using it"),
-            Self::InUse { pid, program } => {
-                write!(f, "process {pid} ({program}) is using it")
-            }
-            Self::NoNative => f.write_str("it has no native session yet"),
-            Self::Behind(provider) => write!(
-                f,
-                "its last turn is missing from the native session of {provider}"
-            ),
-            Self::Missing(provider) => write!(f, "{provider} no longer has it"),
-            Self::Archived(provider, _) => write!(f, "{provider} has archived it"),
-            Self::OnlyArchiveCopy(provider, _) => {
-                write!(
-                    f,
-                    "{provider} no longer has it; only segue's archive has a copy"
-                )
-            }
-            Self::DirectoryUnknown => f.write_str("its working directory is unknown"),
-            Self::DirectoryMissing(path) => {
-                write!(f, "its working directory {} does not exist", path.display())
-            }
-            Self::Unsupported(provider) => {
-                write!(f, "{provider} has no command that resumes a session")
-            }
-        }
-    }
 }
 
 impl Resolver {
@@ -106,13 +84,9 @@ impl Resolver {
             Conversation::Session(session, _) => self.prepare_session_resume(session).await?,
         };
         if let Ok(resume) = &outcome {
-            let (provider, id) = (&resume.provider, &resume.native_id);
-            if let Some(ProcessUsingSession { pid, program }) = self
-                .context
-                .natives
-                .find_foreign_process(provider, id)
-                .await
-            {
+            let natives = &self.context.natives;
+            let process = natives.find_foreign_process(&resume.provider, &resume.native_id);
+            if let Some(ProcessUsingSession { pid, program }) = process.await {
                 outcome = Err(NativeResumeError::InUse { pid, program });
             }
         }
@@ -124,10 +98,8 @@ impl Resolver {
 
     /// Returns `true` if only segue's archive contains a native session.
     fn is_archive_copy(&self, native: &NativeEntry) -> bool {
-        self.context
-            .natives
-            .catalog
-            .is_only_archived(&native.session)
+        let catalog = &self.context.natives.catalog;
+        catalog.is_only_archived(&native.session)
     }
 
     async fn prepare_session_resume(
@@ -146,22 +118,15 @@ impl Resolver {
         if !is_supported || !self.context.natives.can_read_sessions(&provider) {
             return Ok(Err(NativeResumeError::Unsupported(provider)));
         }
-        let natives = self
-            .context
-            .natives
-            .lookup_natives(&format!("{provider}:{native_id}"))
-            .await?;
-        let mut natives = natives.iter();
-        let found = natives.find(|native| native.session.head.id == *native_id);
-        Ok(match found {
+        let found = self.context.natives.find_native(&provider, native_id);
+        Ok(match found.await? {
             Some(_) if self.reconciler.is_native_truncated(&snapshot).await? => {
                 Err(NativeResumeError::Behind(provider))
             }
-            Some(native) => build_native_resume(
-                native,
-                self.is_archive_copy(native),
-                Some(&session.project.cwd),
-            ),
+            Some(native) => {
+                let is_copy = self.is_archive_copy(&native);
+                build_native_resume(&native, is_copy, Some(&session.project.cwd))
+            }
             None => Err(NativeResumeError::Missing(provider)),
         })
     }
@@ -199,34 +164,25 @@ fn build_native_resume(
     if resume_args(provider.as_str(), &head.id).is_none() {
         return Err(NativeResumeError::Unsupported(provider.clone()));
     }
-    let state = native.details.as_ref().map(|details| details.status);
-    if state == Some(NativeStatus::Missing) {
+    let status = native.details.as_ref().map(|details| details.status);
+    if status == Some(NativeStatus::Missing) {
         return Err(NativeResumeError::Missing(provider.clone()));
     }
+    let (owner, id) = (provider.clone(), head.id.clone());
     if is_archive_copy {
-        return Err(NativeResumeError::OnlyArchiveCopy(
-            provider.clone(),
-            head.id.clone(),
-        ));
+        return Err(NativeResumeError::OnlyArchiveCopy(owner, id));
     }
     if native.session.location.archived {
-        return Err(NativeResumeError::Archived(
-            provider.clone(),
-            head.id.clone(),
-        ));
+        return Err(NativeResumeError::Archived(owner, id));
     }
-    let cwd = head
-        .cwd
-        .as_deref()
-        .or(session_cwd)
-        .ok_or(NativeResumeError::DirectoryUnknown)?;
-    let cwd = Path::new(cwd).to_owned();
+    let cwd = head.cwd.as_deref().or(session_cwd);
+    let cwd = PathBuf::from(cwd.ok_or(NativeResumeError::DirectoryUnknown)?);
     if !cwd.is_dir() {
         return Err(NativeResumeError::DirectoryMissing(cwd));
     }
     Ok(NativeResume {
-        provider: provider.clone(),
-        native_id: head.id.clone(),
+        provider: owner,
+        native_id: id,
         cwd,
     })
 }

@@ -265,7 +265,7 @@ impl Upkeep {
         let home = home.ok_or_else(|| UpkeepError::ProviderUnreadable(provider.clone()))?;
         let natives = &self.context.natives;
         let conversation_id = ConversationId::Native(provider.clone(), id.clone());
-        if manifest.is_stored_in_database() && natives.is_live(provider, id).await? {
+        if manifest.is_stored_in_database() && natives.is_live(provider, id).await {
             return Err(UpkeepError::AlreadyExists(conversation_id));
         }
         let exports = service.exports_dir.join(format!("{provider}-{id}"));
@@ -282,7 +282,7 @@ impl Upkeep {
             let _ = run_blocking(move || std::fs::remove_dir_all(&exports)).await;
             outcome?;
         }
-        if !natives.is_live(provider, id).await? {
+        if !natives.is_live(provider, id).await {
             return Err(UpkeepError::NotRestored(conversation_id));
         }
         // Must precede the removal of the copy, which has the only record of the title and tags.

@@ -325,7 +325,7 @@ impl Upkeep {
                 .with_catalog(move |catalog| catalog.remove_session(&session, copied.as_ref()));
             removing.await?;
         }
-        if natives.is_live(provider, id).await? {
+        if natives.is_live(provider, id).await {
             return Err(UpkeepError::NotDeleted(planned.id()));
         }
         if mode == DeleteMode::Purge {
