@@ -62,6 +62,11 @@ impl EngineContext {
         Ok(page.await?.sessions.into_iter().next())
     }
 
+    /// Returns a session id with a random part, which is most probably unused.
+    pub(crate) fn draw_session_id(&self, at: Timestamp) -> SessionId {
+        SessionId::from_timestamp(at, (self.environment.random)())
+    }
+
     /// Builds a session to create now, with a random id that is most probably unused.
     pub(crate) fn new_session(
         &self,
@@ -72,13 +77,30 @@ impl EngineContext {
     ) -> NewSession {
         let at = self.now();
         NewSession {
-            id: SessionId::from_timestamp(at, (self.environment.random)()),
+            id: self.draw_session_id(at),
             project: project.clone(),
             title: title.clone(),
             purpose: purpose.cloned(),
             provider: provider.clone(),
             at,
             conflict_filter: None,
+        }
+    }
+
+    /// Creates a session with a function of the store. Draws another id if the id is taken, by a session of the same
+    /// second with the same four random characters.
+    pub(crate) async fn create_session<T, F: Future<Output = Result<T, StoreError>>>(
+        &self,
+        mut new: NewSession,
+        create: impl Fn(NewSession) -> F,
+    ) -> Result<T, StoreError> {
+        loop {
+            match create(new.clone()).await {
+                Err(StoreError::SessionExists(_)) => {
+                    new.id = self.draw_session_id(new.at);
+                }
+                outcome => return outcome,
+            }
         }
     }
 
@@ -113,13 +135,11 @@ impl EngineContext {
             return Ok(None);
         };
         let roles = &self.settings.roles;
-        let description = roles.get(name);
-        description
-            .map(Some)
-            .ok_or_else(|| AccessError::UnknownRole {
-                role: name.clone(),
-                available: roles.iter().map(|role| role.name.clone()).collect(),
-            })
+        let unknown = || AccessError::UnknownRole {
+            role: name.clone(),
+            available: roles.iter().map(|role| role.name.clone()).collect(),
+        };
+        roles.get(name).map(Some).ok_or_else(unknown)
     }
 }
 

@@ -210,27 +210,6 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the maximum number of tokens of a brief together with its prompt.
-    #[must_use]
-    pub fn with_budget(mut self, tokens: u64) -> Self {
-        self.settings.budget = tokens;
-        self
-    }
-
-    /// Sets the policy for failures, context limits, fallback providers and automatic compaction.
-    #[must_use]
-    pub fn with_policy(mut self, policy: Policy) -> Self {
-        self.settings.policy = policy;
-        self
-    }
-
-    /// Sets the roles that sessions can have.
-    #[must_use]
-    pub fn with_roles(mut self, roles: RoleRegistry) -> Self {
-        self.settings.roles = roles;
-        self
-    }
-
     /// Creates the engine.
     #[must_use]
     pub fn build(self) -> Engine {
@@ -252,12 +231,25 @@ impl EngineBuilder {
         });
         let reconciler = Reconciler::new(&context);
         let library = Library::new(&context);
-        let resolver = Resolver::new(&context, &library, &reconciler);
         let briefs = BriefPlanner::new(&context);
         let compactor = Compactor::new(&context, &briefs, &reconciler);
+        let resolver = Resolver {
+            context: Arc::clone(&context),
+            library: library.clone(),
+            reconciler: reconciler.clone(),
+        };
         Engine {
-            turns: TurnRunner::new(&context, &resolver, &reconciler, &compactor),
-            sessions: SessionEditor::new(&context, &library, &reconciler),
+            turns: TurnRunner {
+                context: Arc::clone(&context),
+                resolver: resolver.clone(),
+                reconciler: reconciler.clone(),
+                compactor: compactor.clone(),
+            },
+            sessions: SessionEditor {
+                context: Arc::clone(&context),
+                library: library.clone(),
+                reconciler: reconciler.clone(),
+            },
             upkeep: Upkeep::new(&context, &library, &resolver),
             library,
             resolver,

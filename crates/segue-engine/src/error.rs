@@ -7,9 +7,8 @@ use segue_catalog::{ArchiveError, ReadError};
 use segue_core::brief::BriefError;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::number_format::format_plural;
-use segue_core::policy::WaitReason;
 use segue_core::scope::RoleName;
-use segue_core::session::TurnNumberError;
+use segue_core::session::{PromptRefusal, TurnNumberError};
 use segue_store::StoreError;
 
 use crate::{CheckpointError, ConversationId, NativeResumeError, SessionMatch};
@@ -158,32 +157,15 @@ pub enum TurnError {
     /// The brief for the agent cannot be planned.
     #[error(transparent)]
     Plan(PlanError),
-    /// The agent failed in one leg after another, so segue opens no further leg automatically.
-    #[error(
-        "{provider} failed too often in session {session}: {} in a row, and {limit} more in a new native session",
-        format_plural(*limit, "failure")
-    )]
-    RetriesExhausted {
-        /// Session in which the agent failed.
-        session: SessionId,
-        /// Provider that failed.
-        provider: ProviderId,
-        /// Number of consecutive failures that ends a leg.
-        limit: u32,
-        /// Other providers that could continue the session.
-        fallbacks: Vec<ProviderId>,
-    },
-    /// The agent accepts no prompts yet, because of a backoff or a cooldown.
-    #[error("{provider} is in cooldown until {}: {}", format_utc(*.until), .reason.description())]
-    ProviderUnavailable {
+    /// The agent failed too often, or accepts no prompts yet.
+    #[error("{}", format_refusal(.provider, .refusal))]
+    PromptRefused {
         /// Session of the prompt; `None` if it does not exist yet.
         session: Option<SessionId>,
-        /// Provider that accepts no prompts.
+        /// Provider that was to receive the prompt.
         provider: ProviderId,
-        /// Time from which the provider accepts prompts.
-        until: Timestamp,
-        /// Reason for the wait.
-        reason: WaitReason,
+        /// Reason for the refusal.
+        refusal: PromptRefusal,
         /// Other providers that could continue the session.
         fallbacks: Vec<ProviderId>,
     },
@@ -260,7 +242,7 @@ pub enum UpkeepError {
 pub enum EngineError {
     /// The store, an agent or a native session cannot be accessed.
     #[error(transparent)]
-    Access(AccessError),
+    Access(#[from] AccessError),
     /// Conversations cannot be listed, shown or searched.
     #[error(transparent)]
     Library(LibraryError),
@@ -286,16 +268,16 @@ pub enum EngineError {
 
 /// Implements the conversions of errors that access to the store and to native sessions can cause.
 macro_rules! convert_access_errors {
-    ($($error:ident),+) => {$(
+    ($($error:ident),+ $(,)?) => {$(
         impl From<StoreError> for $error {
             fn from(error: StoreError) -> Self {
-                AccessError::from(error).into()
+                Self::Access(error.into())
             }
         }
 
         impl From<ReadError> for $error {
             fn from(error: ReadError) -> Self {
-                AccessError::from(error).into()
+                Self::Access(error.into())
             }
         }
     )+};
@@ -309,22 +291,17 @@ convert_access_errors!(
     TurnError,
     SessionError,
     UpkeepError,
-    EngineError
+    EngineError,
 );
 
-impl From<AccessError> for EngineError {
-    fn from(error: AccessError) -> Self {
-        Self::Access(error)
-    }
-}
-
-/// Implements the conversion of an error into one that contains it. An access error keeps its position.
+/// Implements the conversion of an error into one that contains it. The causes in braces, which both errors can have,
+/// keep their position.
 macro_rules! convert_nested_errors {
-    ($($inner:ident => $outer:ident::$variant:ident),+ $(,)?) => {$(
+    ($($inner:ident { $($shared:ident),+ } => $outer:ident::$variant:ident),+ $(,)?) => {$(
         impl From<$inner> for $outer {
             fn from(error: $inner) -> Self {
                 match error {
-                    $inner::Access(error) => error.into(),
+                    $($inner::$shared(cause) => cause.into(),)+
                     error => Self::$variant(error),
                 }
             }
@@ -333,54 +310,34 @@ macro_rules! convert_nested_errors {
 }
 
 convert_nested_errors!(
-    LibraryError => ResolveError::Library,
-    ResolveError => TurnError::Resolve,
-    ResolveError => UpkeepError::Resolve,
-    PlanError => CompactionError::Plan,
-    PlanError => TurnError::Plan,
-    PlanError => EngineError::Plan,
-    LibraryError => EngineError::Library,
-    SessionError => EngineError::Session,
+    LibraryError { Access } => ResolveError::Library,
+    ResolveError { Access } => TurnError::Resolve,
+    ResolveError { Access } => UpkeepError::Resolve,
+    PlanError { Access } => CompactionError::Plan,
+    PlanError { Access } => TurnError::Plan,
+    PlanError { Access } => EngineError::Plan,
+    LibraryError { Access } => EngineError::Library,
+    ResolveError { Access, Library } => EngineError::Resolve,
+    CompactionError { Access, Plan } => EngineError::Compaction,
+    TurnError { Access, Resolve, Plan } => EngineError::Turn,
+    SessionError { Access } => EngineError::Session,
+    UpkeepError { Access, Resolve } => EngineError::Upkeep,
 );
 
-impl From<ResolveError> for EngineError {
-    fn from(error: ResolveError) -> Self {
-        match error {
-            ResolveError::Access(error) => error.into(),
-            ResolveError::Library(error) => error.into(),
-            error => Self::Resolve(error),
+fn format_refusal(provider: &ProviderId, refusal: &PromptRefusal) -> String {
+    match refusal {
+        PromptRefusal::RetriesExhausted { session, limit } => {
+            let failures = format_plural(*limit, "failure");
+            format!(
+                "{provider} failed too often in session {session}: {failures} in a row, \
+                 and {limit} more in a new native session"
+            )
         }
-    }
-}
-
-impl From<CompactionError> for EngineError {
-    fn from(error: CompactionError) -> Self {
-        match error {
-            CompactionError::Access(error) => error.into(),
-            CompactionError::Plan(error) => error.into(),
-            error @ CompactionError::Checkpoint(_) => Self::Compaction(error),
-        }
-    }
-}
-
-impl From<TurnError> for EngineError {
-    fn from(error: TurnError) -> Self {
-        match error {
-            TurnError::Access(error) => error.into(),
-            TurnError::Resolve(error) => error.into(),
-            TurnError::Plan(error) => error.into(),
-            error => Self::Turn(error),
-        }
-    }
-}
-
-impl From<UpkeepError> for EngineError {
-    fn from(error: UpkeepError) -> Self {
-        match error {
-            UpkeepError::Access(error) => error.into(),
-            UpkeepError::Resolve(error) => error.into(),
-            error => Self::Upkeep(error),
-        }
+        PromptRefusal::Unavailable { until, reason } => format!(
+            "{provider} is in cooldown until {}: {}",
+            format_utc(*until),
+            reason.description()
+        ),
     }
 }
 

@@ -49,20 +49,6 @@ pub struct Resolver {
 }
 
 impl Resolver {
-    pub(crate) fn new(
-        context: &Arc<EngineContext>,
-        library: &Library,
-        reconciler: &Reconciler,
-    ) -> Self {
-        Self {
-            context: Arc::clone(context),
-            library: library.clone(),
-            reconciler: reconciler.clone(),
-        }
-    }
-}
-
-impl Resolver {
     /// Returns the role of the agent in a session; `None` if the session has no role. Fails if the role has no
     /// description, because its limits are unknown then.
     pub fn session_role(&self, session: &Session) -> Result<Option<&RoleDescription>, AccessError> {
@@ -91,22 +77,16 @@ impl Resolver {
                 None => self.choose_provider(request, trace).await?,
             };
             target = self.configured_target(&provider, request).await?;
-            trace.add_step(ResolutionStep::SessionConfigured {
+            trace.steps.push(ResolutionStep::SessionConfigured {
                 provider: provider.clone(),
                 configured: configured_session(&target),
             });
             chosen_provider = Some(provider);
         }
         let session = match &target {
-            Target::Default | Target::New | Target::NewWithPurpose(_) => None,
-            Target::Scope(purpose) => {
-                let lookup =
-                    self.find_for_purpose(request, purpose, chosen_provider.as_ref(), trace);
-                lookup.await?
-            }
             Target::Session(id) => {
                 let session = self.context.require_session(id).await?;
-                trace.add_step(ResolutionStep::SessionNamed {
+                trace.steps.push(ResolutionStep::SessionNamed {
                     session: session.id.clone(),
                     title: session.title.as_str().to_owned(),
                 });
@@ -122,44 +102,63 @@ impl Resolver {
                 );
                 Some(adoption.await?)
             }
-            Target::NewestInDirectory => {
-                self.newest_in_directory(&request.project, chosen_provider.as_ref(), trace)
+            _ => {
+                self.look_up(request, &target, chosen_provider.as_ref(), trace)
                     .await?
             }
         };
-        if let Some(session) = &session
-            && session.project.cwd != request.project.cwd
-        {
-            trace.add_decision(Decision::SessionDirectoryUsed {
-                cwd: session.project.cwd.clone(),
-            });
-        }
-        if session.is_none() {
-            trace.add_step(new_session_step(request));
+        match &session {
+            None => trace.steps.push(new_session_step(request)),
+            Some(session) if session.project.cwd != request.project.cwd => {
+                trace.decisions.push(Decision::SessionDirectoryUsed {
+                    cwd: session.project.cwd.clone(),
+                });
+            }
+            Some(_) => {}
         }
         if let Some(requested) = &request.provider {
-            trace.add_step(ResolutionStep::ProviderRequested {
+            trace.steps.push(ResolutionStep::ProviderRequested {
                 provider: requested.clone(),
             });
         }
+        let agents = &self.context.agents;
         let Some(session) = session else {
             let provider = match chosen_provider {
                 Some(provider) => provider,
                 None => self.choose_provider(request, trace).await?,
             };
-            self.context.agents.get(&provider)?;
+            agents.get(&provider)?;
             return Ok(Resolved::New(provider, target));
         };
         if chosen_provider.is_none() {
-            trace.add_step(ResolutionStep::SessionProviderUsed {
+            trace.steps.push(ResolutionStep::SessionProviderUsed {
                 provider: session.provider.clone(),
                 is_changed: false,
             });
         }
-        self.context
-            .agents
-            .get(chosen_provider.as_ref().unwrap_or(&session.provider))?;
+        agents.get(chosen_provider.as_ref().unwrap_or(&session.provider))?;
         Ok(Resolved::Existing(Box::new(session), chosen_provider))
+    }
+
+    /// Looks up the session for a purpose or a directory. `None` if there is none, or if the target is not a lookup.
+    async fn look_up(
+        &self,
+        request: &ChatRequest,
+        target: &Target,
+        provider: Option<&ProviderId>,
+        trace: &mut ResolutionTrace,
+    ) -> Result<Option<Session>, ResolveError> {
+        match target {
+            Target::Scope(purpose) => {
+                self.find_for_purpose(request, purpose, provider, trace)
+                    .await
+            }
+            Target::NewestInDirectory => {
+                self.newest_in_directory(&request.project, provider, trace)
+                    .await
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Returns the session that uses a native session. Adopts the native session if no session uses it yet.
@@ -172,15 +171,15 @@ impl Resolver {
     ) -> Result<Session, ResolveError> {
         // If another agent is to continue, the agent of the native session need not be available.
         if chosen_provider.is_none_or(|chosen_provider| chosen_provider == provider) {
-            self.context.agents.get(provider)?;
-            self.context
-                .natives
-                .ensure_no_foreign_process(provider, id)
-                .await?;
+            let EngineContext {
+                agents, natives, ..
+            } = &*self.context;
+            agents.get(provider)?;
+            natives.ensure_no_foreign_process(provider, id).await?;
         }
         let adoption = self.adopt_by_id(provider, id, project, AdoptionHint::Empty);
         let (session, decision) = adoption.await?;
-        trace.add_step(ResolutionStep::NativeNamed {
+        trace.steps.push(ResolutionStep::NativeNamed {
             provider: provider.clone(),
             native_id: id.clone(),
             session: session.id.clone(),
@@ -201,24 +200,13 @@ impl Resolver {
         fallback: &ProviderId,
         trace: &mut ResolutionTrace,
     ) -> Result<Option<Session>, ResolveError> {
+        if !matches!(target, Target::Scope(_) | Target::NewestInDirectory) {
+            return Ok(None);
+        }
         let mut fallback_trace = ResolutionTrace::default();
-        let session = match target {
-            Target::Scope(purpose) => {
-                self.find_for_purpose(request, purpose, Some(fallback), &mut fallback_trace)
-                    .await
-            }
-            Target::NewestInDirectory => {
-                self.newest_in_directory(&request.project, Some(fallback), &mut fallback_trace)
-                    .await
-            }
-            Target::Default
-            | Target::New
-            | Target::NewWithPurpose(_)
-            | Target::Session(_)
-            | Target::Native(..) => {
-                return Ok(None);
-            }
-        };
+        let looked_up = self
+            .look_up(request, target, Some(fallback), &mut fallback_trace)
+            .await;
         trace
             .steps
             .retain(|step| step.kind() != ResolutionStepKind::New);
@@ -226,7 +214,7 @@ impl Resolver {
         trace
             .logged_decisions
             .append(&mut fallback_trace.logged_decisions);
-        let session = session?;
+        let session = looked_up?;
         if session.is_some() {
             // No session is created after all.
             trace
@@ -234,7 +222,7 @@ impl Resolver {
                 .retain(|decision| decision.kind() != DecisionKind::Session);
             trace.decisions.append(&mut fallback_trace.decisions);
         } else {
-            trace.add_step(new_session_step(request));
+            trace.steps.push(new_session_step(request));
         }
         Ok(session)
     }
@@ -259,27 +247,21 @@ impl Resolver {
         if let SessionRef::Feature(feature) = &reference {
             // A feature in an agent's configuration means that agent's session before those of other agents.
             let agent_filter = SessionFilter {
-                project: Some(request.project.key.clone()),
                 provider: Some(provider.clone()),
-                ..SessionFilter::default()
+                ..SessionFilter::in_project(&request.project.key)
             };
             if let Some(session) = self.find_feature_session(feature, agent_filter).await? {
                 return Ok(Target::Session(session.id));
             }
         }
-        Ok(
-            match self.find_conversation(&reference, &ref_context).await {
-                Ok(conversation) => conversation.id().into(),
-                // An agent whose files segue cannot read may have the session.
-                Err(ResolveError::NoMatch(_))
-                    if !self.context.natives.can_read_sessions(provider) =>
-                {
-                    let id = NativeId::parse(&text).map_err(|_| ResolveError::NoMatch(text))?;
-                    Target::Native(provider.clone(), id)
-                }
-                Err(error) => return Err(error),
-            },
-        )
+        match self.find_conversation(&reference, &ref_context).await {
+            // An agent whose files segue cannot read may have the session.
+            Err(ResolveError::NoMatch(_)) if !self.context.natives.can_read_sessions(provider) => {
+                let id = NativeId::parse(&text).map_err(|_| ResolveError::NoMatch(text))?;
+                Ok(Target::Native(provider.clone(), id))
+            }
+            found => Ok(found?.id().into()),
+        }
     }
 
     /// Chooses the agent last used in this project, else the first available agent.
@@ -288,17 +270,12 @@ impl Resolver {
         request: &ChatRequest,
         trace: &mut ResolutionTrace,
     ) -> Result<ProviderId, ResolveError> {
-        let filter = SessionFilter {
-            project: Some(request.project.key.clone()),
-            ..SessionFilter::default()
-        };
-        let last = self
-            .context
-            .newest_session(filter)
-            .await?
-            .map(|session| session.provider);
-        let last = last.filter(|provider| self.context.agents.get(provider).is_ok());
-        let first = self.context.agents.providers().next().cloned();
+        let agents = &self.context.agents;
+        let project_filter = SessionFilter::in_project(&request.project.key);
+        let last = self.context.newest_session(project_filter).await?;
+        let last = last.map(|session| session.provider);
+        let last = last.filter(|provider| agents.get(provider).is_ok());
+        let first = agents.providers().next().cloned();
         let (provider, reason) = match (last, first) {
             (Some(last), _) => (last, ProviderChoice::LastUsedInProject),
             (None, Some(first)) if first == ProviderId::rehearsal() => {
@@ -307,11 +284,11 @@ impl Resolver {
             (None, Some(first)) => (first, ProviderChoice::FirstFound),
             (None, None) => return Err(ResolveError::NoAgents),
         };
-        trace.add_step(ResolutionStep::ProviderChosen {
+        trace.steps.push(ResolutionStep::ProviderChosen {
             provider: provider.clone(),
             reason,
         });
-        trace.add_decision(Decision::ProviderChosen {
+        trace.decisions.push(Decision::ProviderChosen {
             provider: provider.clone(),
             reason,
         });

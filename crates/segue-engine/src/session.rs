@@ -19,17 +19,3 @@ pub struct SessionEditor {
     pub(crate) library: Library,
     pub(crate) reconciler: Reconciler,
 }
-
-impl SessionEditor {
-    pub(crate) fn new(
-        context: &Arc<EngineContext>,
-        library: &Library,
-        reconciler: &Reconciler,
-    ) -> Self {
-        Self {
-            context: Arc::clone(context),
-            library: library.clone(),
-            reconciler: reconciler.clone(),
-        }
-    }
-}

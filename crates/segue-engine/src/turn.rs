@@ -17,13 +17,13 @@ mod watchdog;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use segue_core::agent::RoleDescription;
 use segue_core::id::{ProviderId, TurnId};
 use segue_core::session::{
-    Decision, Failure, GuardAction, SessionSnapshot, TurnState, Usage, WithdrawalReason,
+    Decision, DecisionKind, Failure, GuardAction, SessionSnapshot, TurnState, Usage,
+    WithdrawalReason,
 };
-use segue_store::StoreError;
-use tokio::sync::{mpsc, watch};
+use segue_store::{Lease, Store, StoreError};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -31,6 +31,7 @@ use self::attempt::{EndedAttempt, PlannedAttempt};
 use self::begin::StartedTurn;
 use self::message_chunks::BoundedText;
 use self::recorder::Recorder;
+use self::retry::NextStep;
 use crate::brief::BriefPlanner;
 use crate::checkpoint::Compactor;
 use crate::context::EngineContext;
@@ -43,8 +44,8 @@ use crate::{ChatRequest, PlanError, StopLevel, TurnError, TurnEvent, TurnReport}
 #[derive(Clone)]
 pub struct TurnRunner {
     pub(crate) context: Arc<EngineContext>,
-    resolver: Resolver,
-    reconciler: Reconciler,
+    pub(crate) resolver: Resolver,
+    pub(crate) reconciler: Reconciler,
     pub(crate) compactor: Compactor,
 }
 
@@ -74,20 +75,6 @@ impl TurnOutcome {
 }
 
 impl TurnRunner {
-    pub(crate) fn new(
-        context: &Arc<EngineContext>,
-        resolver: &Resolver,
-        reconciler: &Reconciler,
-        compactor: &Compactor,
-    ) -> Self {
-        Self {
-            context: Arc::clone(context),
-            resolver: resolver.clone(),
-            reconciler: reconciler.clone(),
-            compactor: compactor.clone(),
-        }
-    }
-
     pub(crate) fn briefs(&self) -> &BriefPlanner {
         &self.compactor.briefs
     }
@@ -112,7 +99,6 @@ impl TurnRunner {
             snapshot,
             guard,
             turn,
-            role,
             attempt,
         } = started;
         let run = TurnRun {
@@ -134,8 +120,6 @@ impl TurnRunner {
                 steps: request.explain.is_some().then(|| trace.steps.clone()),
                 failure: None,
             },
-            stop: request.stop.clone(),
-            role,
             snapshot,
             guard: &guard,
             turn: turn.id,
@@ -171,18 +155,15 @@ impl TurnRunner {
 }
 
 /// A running turn. The state of an attempt at it is separate ([`attempt::AttemptState`]).
-struct TurnRun<'a> {
-    runner: &'a TurnRunner,
-    request: ChatRequest,
+pub(crate) struct TurnRun<'a> {
+    pub(crate) runner: &'a TurnRunner,
+    pub(crate) request: ChatRequest,
     /// The session as it was before the prompt, or before the last retry.
-    snapshot: SessionSnapshot,
-    guard: &'a LeaseGuard,
+    pub(crate) snapshot: SessionSnapshot,
+    pub(crate) guard: &'a LeaseGuard,
     turn: TurnId,
-    /// Role of the session, which may limit the agent's tools. `None` if it has no role.
-    role: Option<RoleDescription>,
     recorder: Recorder,
     report: TurnReport,
-    stop: watch::Receiver<StopLevel>,
     events: mpsc::Sender<TurnEvent>,
     /// Agents that failed the prompt.
     failed_providers: Vec<ProviderId>,
@@ -195,9 +176,17 @@ struct TurnRun<'a> {
     disallowed_calls: HashSet<String>,
 }
 
-impl TurnRun<'_> {
+impl<'a> TurnRun<'a> {
     fn now(&self) -> jiff::Timestamp {
         self.runner.context.now()
+    }
+
+    pub(crate) fn store(&self) -> &'a dyn Store {
+        self.runner.context.store.as_ref()
+    }
+
+    pub(crate) fn lease(&self) -> &'a Lease {
+        &self.guard.lease
     }
 
     /// Emits an event. Waits for a slow receiver, and saves drafts of streamed text during that time. If the caller
@@ -214,7 +203,7 @@ impl TurnRun<'_> {
                     return Ok(());
                 }
                 // An immediate stop does not wait for the receiver either.
-                () = wait_for_stop(self.stop.clone(), StopLevel::Immediate) => return Ok(()),
+                () = self.wait_for_stop(StopLevel::Immediate) => return Ok(()),
                 () = sleep_until_deadline(self.recorder.draft_deadline()) => {
                     self.recorder.save_draft(self.now()).await?;
                 }
@@ -222,10 +211,35 @@ impl TurnRun<'_> {
         }
     }
 
+    async fn emit_started(&mut self) -> Result<(), StoreError> {
+        self.emit(TurnEvent::Started {
+            session: self.report.session.clone(),
+            turn: self.report.turn,
+        })
+        .await
+    }
+
+    /// Logs and reports a decision. An action that protected a native session is reported once per turn.
     async fn record_decision(&mut self, decision: Decision) -> Result<(), StoreError> {
-        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-        store.log_decision(lease, &decision, self.now()).await?;
+        let is_protection = decision.kind() == DecisionKind::Protected;
+        if is_protection && self.report.decisions.contains(&decision) {
+            return Ok(());
+        }
+        let logging = self
+            .store()
+            .log_decision(self.lease(), &decision, self.now());
+        logging.await?;
         self.report_decision(decision).await
+    }
+
+    async fn record_decisions(
+        &mut self,
+        decisions: impl IntoIterator<Item = Decision>,
+    ) -> Result<(), StoreError> {
+        for decision in decisions {
+            self.record_decision(decision).await?;
+        }
+        Ok(())
     }
 
     /// Reports a decision that is already in the log.
@@ -235,35 +249,20 @@ impl TurnRun<'_> {
         self.emit(TurnEvent::Decided(decision)).await
     }
 
-    /// Reports an action that protected a native session. The same action is reported once per turn.
-    async fn report_guard_action(&mut self, action: GuardAction) -> Result<(), StoreError> {
-        let decision = Decision::NativeProtected { action };
-        if self.report.decisions.contains(&decision) {
-            return Ok(());
-        }
-        self.record_decision(decision).await
-    }
-
     /// Runs the complete turn, from the saved prompt to the final record.
     async fn run(
         mut self,
         trace: ResolutionTrace,
         first_attempt: PlannedAttempt,
     ) -> Result<TurnReport, TurnError> {
-        let started_event = TurnEvent::Started {
-            session: self.report.session.clone(),
-            turn: self.report.turn,
-        };
-        self.emit(started_event).await?;
+        self.emit_started().await?;
         if let Some(steps) = self.report.steps.clone() {
             self.emit(TurnEvent::Explained(steps)).await?;
         }
         for decision in trace.logged_decisions {
             self.report_decision(decision).await?;
         }
-        for decision in trace.decisions {
-            self.record_decision(decision).await?;
-        }
+        self.record_decisions(trace.decisions).await?;
         let ended = match self.run_attempts(first_attempt).await {
             // The brief exceeds the budget. No agent received the prompt, and none can until the user fixes this.
             Err(error @ TurnError::Plan(PlanError::Brief(_))) if !self.report.sent => {
@@ -282,12 +281,23 @@ impl TurnRun<'_> {
     async fn run_attempts(&mut self, first: PlannedAttempt) -> Result<EndedAttempt, TurnError> {
         let mut next = self.wait_before_first(first).await?;
         loop {
-            let planned = match next {
-                retry::NextStep::Attempt(planned) => *planned,
-                retry::NextStep::End(ended) => return Ok(*ended),
+            let ended = match next {
+                NextStep::Continue(planned) => self.run_attempt(*planned).await?,
+                NextStep::Break(ended) => return Ok(*ended),
             };
-            let ended = self.run_attempt(planned).await?;
             next = self.plan_next_step(ended).await?;
+        }
+    }
+
+    /// Waits until a stop of at least this urgency is requested. Waits forever if the sender is dropped.
+    async fn wait_for_stop(&self, level: StopLevel) {
+        let mut stop = self.request.stop.clone();
+        if stop
+            .wait_for(|requested| *requested >= level)
+            .await
+            .is_err()
+        {
+            std::future::pending::<()>().await;
         }
     }
 }
@@ -305,17 +315,6 @@ async fn report_unstarted_turn(
         if events.send(event).await.is_err() {
             return;
         }
-    }
-}
-
-/// Waits until a stop of at least this urgency is requested. Waits forever if the sender is dropped.
-async fn wait_for_stop(mut stop: watch::Receiver<StopLevel>, level: StopLevel) {
-    if stop
-        .wait_for(|requested| *requested >= level)
-        .await
-        .is_err()
-    {
-        std::future::pending::<()>().await;
     }
 }
 

@@ -29,6 +29,15 @@ pub struct SessionFilter {
 }
 
 impl SessionFilter {
+    /// Creates a filter for the sessions of a project.
+    #[must_use]
+    pub fn in_project(key: &str) -> Self {
+        Self {
+            project: Some(key.to_owned()),
+            ..Self::default()
+        }
+    }
+
     /// Returns `true` if only sessions of segue can match, because native sessions have no purpose and no tags.
     #[must_use]
     pub fn is_own_sessions_only(&self) -> bool {

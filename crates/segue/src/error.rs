@@ -17,7 +17,7 @@ use segue_core::brief::{BriefError, BriefSection};
 use segue_core::hint::SuggestedAction;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::scope::RoleName;
-use segue_core::session::Title;
+use segue_core::session::{PromptRefusal, Title};
 use segue_engine::{
     AccessError, CheckpointError, CompactionError, ConversationId, EngineError, LibraryError,
     NativeResumeError, PlanError, ResolveError, SessionError, SessionMatch, TurnError, UpkeepError,
@@ -220,7 +220,10 @@ impl From<EngineError> for CliError {
             },
             hints: error_hints(&error),
             retry_at: match &error {
-                EngineError::Turn(TurnError::ProviderUnavailable { until, .. }) => Some(*until),
+                EngineError::Turn(TurnError::PromptRefused {
+                    refusal: PromptRefusal::Unavailable { until, .. },
+                    ..
+                }) => Some(*until),
                 _ => None,
             },
             subject: Box::new(ErrorSubject::from_error(&error)),
@@ -270,9 +273,7 @@ fn exit_kind(error: &EngineError) -> ExitKind {
             | SessionError::NoHeadMove { .. }
             | SessionError::NotInstalled(_),
         ) => ExitKind::Usage,
-        EngineError::Turn(
-            TurnError::ProviderUnavailable { .. } | TurnError::RetriesExhausted { .. },
-        ) => ExitKind::Policy,
+        EngineError::Turn(TurnError::PromptRefused { .. }) => ExitKind::Policy,
         _ => ExitKind::Failed,
     }
 }
@@ -512,22 +513,22 @@ fn unknown_provider_hint(provider: &ProviderId, available: &[ProviderId]) -> Str
 
 /// Returns the hints for a prompt that the policy rejects.
 fn turn_hints(error: &TurnError) -> Vec<HintText> {
-    let (session, fallbacks, retry_hint) = match error {
-        TurnError::ProviderUnavailable {
-            session, fallbacks, ..
-        } => {
-            let retry_hint = HintText::from(SuggestedAction::SkipCooldown);
-            (session.as_ref(), fallbacks, retry_hint)
-        }
-        TurnError::RetriesExhausted {
-            session, fallbacks, ..
-        } => {
-            let retry_hint = HintText::from(SuggestedAction::ForceRetry(session.clone()))
+    let TurnError::PromptRefused {
+        session,
+        refusal,
+        fallbacks,
+        ..
+    } = error
+    else {
+        return Vec::new();
+    };
+    let retry_hint = match refusal {
+        PromptRefusal::Unavailable { .. } => HintText::from(SuggestedAction::SkipCooldown),
+        PromptRefusal::RetriesExhausted { session, .. } => {
+            HintText::from(SuggestedAction::ForceRetry(session.clone()))
                 .with_text(", or ")
-                .with_action(SuggestedAction::StartAnother);
-            (Some(session), fallbacks, retry_hint)
+                .with_action(SuggestedAction::StartAnother)
         }
-        TurnError::Access(_) | TurnError::Resolve(_) | TurnError::Plan(_) => return Vec::new(),
     };
     let fallback = fallbacks.first().cloned();
     let handoff_action = match session {

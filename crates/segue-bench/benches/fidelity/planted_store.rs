@@ -10,7 +10,7 @@ use segue_core::brief::BriefTurn;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::json::Json;
 use segue_core::session::{Message, Part, Project, Role, Session, Title, TurnState, Usage};
-use segue_engine::{Engine, Environment};
+use segue_engine::{Engine, EngineSettings, Environment};
 use segue_sqlite::SqliteStore;
 use segue_store::{
     AdoptedSession, AdoptedTurn, LeaseRequest, NativeUpdate, NewLeg, NewSession, Store,
@@ -105,7 +105,11 @@ pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>
         process: segue_agents::identify_process(std::process::id()).unwrap(),
     };
     let engine = Engine::builder(store.clone(), Vec::new(), Catalog::default(), environment);
-    (engine.with_budget(budget).build(), store)
+    let settings = EngineSettings {
+        budget,
+        ..EngineSettings::default()
+    };
+    (engine.with_settings(settings).build(), store)
 }
 
 /// Inserts a session of a provider into a store and compacts it `compactions` times, the last time after its last turn.

@@ -10,7 +10,7 @@ use segue_core::session::{GuardAction, Leg};
 use tokio::sync::Mutex;
 
 use crate::session::lease::SharedLease;
-use crate::turn::admission::AgentOptions;
+use crate::turn::admission::AttemptAgent;
 
 /// A running agent that waits for the next prompt.
 pub(crate) struct PooledAgent {
@@ -35,12 +35,12 @@ impl PooledAgent {
         guard_actions
     }
 
-    /// Returns `true` if the agent can run the next prompt of a leg with these options.
-    fn can_run(&mut self, leg: &Leg, options: &AgentOptions) -> bool {
+    /// Returns `true` if the agent can run the next prompt of a leg with the options of `agent`.
+    fn can_run(&mut self, leg: &Leg, agent: &AttemptAgent) -> bool {
         self.leg == leg.id
             && Some(self.tip) == leg.tip
-            && self.permissions == options.permissions
-            && self.model == options.model
+            && self.permissions == agent.permissions
+            && self.model == agent.model
             && self.connection.is_alive()
     }
 }
@@ -50,16 +50,16 @@ impl PooledAgent {
 pub(crate) struct AgentPool(Mutex<HashMap<SessionId, PooledAgent>>);
 
 impl AgentPool {
-    /// Returns the agent that can run the next prompt of a leg with these options. `None` if there is none; an agent
+    /// Returns the agent that can run the next prompt of a leg with the options of `agent`. `None` if there is none; an agent
     /// that cannot run it stays in the pool until it is ended.
     pub(crate) async fn take_usable(
         &self,
         session: &SessionId,
         leg: &Leg,
-        options: &AgentOptions,
+        agent: &AttemptAgent,
     ) -> Option<Box<dyn AgentConnection>> {
         let mut agents = self.0.lock().await;
-        if !agents.get_mut(session)?.can_run(leg, options) {
+        if !agents.get_mut(session)?.can_run(leg, agent) {
             return None;
         }
         agents.remove(session).map(|agent| agent.connection)

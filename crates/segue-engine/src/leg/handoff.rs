@@ -1,9 +1,8 @@
 //! Handoff of a session to another agent.
 
 use segue_core::id::ProviderId;
-use segue_core::session::{
-    Decision, DroppedSetting, HandoffCause, Leg, Session, SessionSnapshot, can_reopen_leg,
-};
+use segue_core::session::{Decision, DroppedSetting, HandoffCause, Leg, Session, can_reopen_leg};
+use segue_store::Lease;
 
 use crate::SessionError;
 use crate::leg::open_leg::guard_decisions;
@@ -36,61 +35,59 @@ impl SessionEditor {
         self.check_handoff(to)?;
         // New turns in the native session are applied first, because segue does not read it after the handoff.
         let mode = ReconcileMode::Prompt { strict: false };
+        let acquiring = self
+            .reconciler
+            .acquire_lease_and_reconcile(&session.id, mode);
         let ReconciledSession {
             guard,
             mut decisions,
             snapshot,
-        } = self
-            .reconciler
-            .acquire_lease_and_reconcile(&session.id, mode)
-            .await?;
-        let outcome = async {
-            let session = snapshot.session;
-            let from = session.provider.clone();
-            if from == *to {
-                return Ok((session, from));
-            }
-            if session.turns == 0 {
-                return Err(SessionError::NoMessages(session.id));
-            }
-            let at = self.context.now();
-            let session = self
-                .context
-                .store
-                .change_provider(&guard.lease, to, at)
-                .await?;
-            let decision = Decision::HandedOff {
-                from: from.clone(),
-                to: to.clone(),
-                cause: HandoffCause::Requested,
-                permissions: None,
-                ignored_model: None,
-            };
-            self.context
-                .store
-                .log_decision(&guard.lease, &decision, at)
-                .await?;
-            Ok((session, from))
-        }
-        .await;
-        if outcome.is_ok() {
+        } = acquiring.await?;
+        let changed = self
+            .change_provider(&snapshot.session, to, &guard.lease)
+            .await;
+        if changed.is_ok() {
             // An agent that stays running would block its native session, although the session no longer uses it.
             let guard_actions = self.context.agent_pool.end_agent(&session.id).await;
             decisions.extend(guard_decisions(guard_actions));
         }
         guard.release().await;
-        let (session, from) = outcome?;
-        let SessionSnapshot {
-            legs, recent_turns, ..
-        } = self.context.require_snapshot(&session.id).await?;
-        let has_all_turns = |leg: &Leg| leg.provider == *to && can_reopen_leg(leg, &recent_turns);
+        let from = snapshot.session.provider;
+        let has_all_turns =
+            |leg: &Leg| leg.provider == *to && can_reopen_leg(leg, &snapshot.recent_turns);
         Ok(HandoffOutcome {
+            session: changed?,
             dropped_settings: self.context.agents.dropped_settings(&from, to, None),
-            native_has_all_turns: legs.iter().any(has_all_turns),
-            session,
+            native_has_all_turns: snapshot.legs.iter().any(has_all_turns),
             from,
             decisions,
         })
+    }
+
+    /// Changes the provider of a session and logs the handoff. Does nothing if the session has this provider already.
+    async fn change_provider(
+        &self,
+        session: &Session,
+        to: &ProviderId,
+        lease: &Lease,
+    ) -> Result<Session, SessionError> {
+        let (store, at) = (&self.context.store, self.context.now());
+        if session.provider == *to {
+            return Ok(session.clone());
+        }
+        if session.turns == 0 {
+            return Err(SessionError::NoMessages(session.id.clone()));
+        }
+        let changed = store.change_provider(lease, to, at).await?;
+        let decision = Decision::HandedOff {
+            from: session.provider.clone(),
+            to: to.clone(),
+            cause: HandoffCause::Requested,
+            permissions: None,
+            ignored_model: None,
+        };
+        store.log_decision(lease, &decision, at).await?;
+        Ok(changed)
     }
 
     /// Checks that the engine has this agent and that its program is installed.

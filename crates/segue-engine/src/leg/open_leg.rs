@@ -2,9 +2,7 @@
 
 use std::path::PathBuf;
 
-use segue_agents::{
-    AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection, TransportFallback,
-};
+use segue_agents::{AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection};
 use segue_core::brief::BriefSection;
 use segue_core::checkpoint::CheckpointReason;
 use segue_core::id::{LegId, NativeId, ProviderId};
@@ -17,36 +15,74 @@ use segue_store::{NewLeg, StoreError};
 
 use crate::brief::plan::BriefRequest;
 use crate::brief::project_context::ContextUse;
-use crate::session::lease::LeaseGuard;
 use crate::token_count::count_tokens;
-use crate::turn::TurnRunner;
-use crate::turn::admission::AgentOptions;
-use crate::turn::attempt::Opening;
+use crate::turn::admission::AttemptAgent;
+use crate::turn::attempt::{AttemptLeg, AttemptState, Opening};
+use crate::turn::{TurnRun, TurnRunner};
 use crate::{ChatRequest, TurnError};
 
 /// A leg with a running agent.
 pub(crate) struct OpenLeg {
-    /// The leg before the prompt.
-    pub(crate) leg: Leg,
+    pub(crate) leg: AttemptLeg,
     pub(crate) connection: Box<dyn AgentConnection>,
-    pub(crate) open_mode: OpenMode,
-    /// Reason for the choice of `open_mode`.
-    pub(crate) reason: OpenReason,
     /// Brief to send before the prompt. `None` if the native session has the session in context.
     pub(crate) brief: Option<String>,
     /// Decisions about the opening and the brief, in the order in which they are reported.
     pub(crate) decisions: Vec<Decision>,
 }
 
-/// Parameters for opening a leg.
-pub(crate) struct OpenLegRequest<'a> {
-    pub(crate) chat: &'a ChatRequest,
-    pub(crate) snapshot: &'a SessionSnapshot,
-    pub(crate) guard: &'a LeaseGuard,
-    pub(crate) provider: &'a ProviderId,
-    pub(crate) options: &'a AgentOptions,
-    /// Whether the agent refused the prompt before, and receives the same text again.
-    pub(crate) is_resent: bool,
+impl OpenLeg {
+    /// Creates a leg with the decisions that report how it was opened. `brief` is the text to send before the prompt,
+    /// with the decisions about it.
+    pub(crate) fn new(
+        leg: Leg,
+        opened: OpenedConnection,
+        (open_mode, reason): (OpenMode, OpenReason),
+        brief: Option<(String, Vec<Decision>)>,
+    ) -> Self {
+        let transport_decision =
+            opened
+                .transport_fallback
+                .map(|fallback| Decision::TransportReplaced {
+                    provider: leg.provider.clone(),
+                    transport: fallback.transport.to_owned(),
+                    failed_transport: fallback.failed_transport.to_owned(),
+                    error: fallback.error,
+                });
+        let opening_decision = match &reason {
+            OpenReason::Branched {
+                provider,
+                turn,
+                is_fork,
+            } => Some(Decision::NativeBranched {
+                provider: provider.clone(),
+                turn: *turn,
+                is_fork: *is_fork,
+            }),
+            // The first native session of a session is expected.
+            OpenReason::NewNative(new_native) if open_mode == OpenMode::Briefed => {
+                Some(Decision::NativeBriefed(new_native.clone()))
+            }
+            _ => None,
+        };
+        let (brief, brief_decisions) = brief.unzip();
+        let decisions = transport_decision
+            .into_iter()
+            .chain(brief_decisions.into_iter().flatten())
+            .chain(guard_decisions(opened.guard_actions))
+            .chain(opening_decision);
+        Self {
+            decisions: decisions.collect(),
+            leg: AttemptLeg {
+                native_id: leg.native_id.clone(),
+                leg,
+                open_mode,
+                reason,
+            },
+            connection: opened.connection,
+            brief,
+        }
+    }
 }
 
 /// Reason why no leg could be opened.
@@ -95,14 +131,9 @@ impl TurnRunner {
         leg: &Leg,
     ) -> Result<bool, TurnError> {
         let session = &snapshot.session;
-        let applies = self
-            .context
-            .settings
-            .policy
-            .compaction
-            .should_compact(session);
-        let head = snapshot.recent_turns.last();
-        let Some(head) = head.filter(|_| applies && !request.strict) else {
+        let policy = &self.context.settings.policy.compaction;
+        let applies = !request.strict && policy.should_compact(session);
+        let Some(head) = snapshot.recent_turns.last().filter(|_| applies) else {
             return Ok(false);
         };
         let briefs = self.briefs();
@@ -124,90 +155,101 @@ impl TurnRunner {
             .should_compact(session, head.id, (size, budget))
             .await?)
     }
+}
 
+impl TurnRun<'_> {
     /// Opens a leg for a prompt that is recorded and not sent yet.
     pub(crate) async fn open_leg(
         &self,
-        request: &OpenLegRequest<'_>,
+        attempt: &AttemptState,
         opening: Opening,
     ) -> Result<OpenLeg, OpenLegError> {
         match opening {
-            Opening::Live { leg, connection } => Ok(resumed_leg(
-                leg,
-                OpenedConnection::live(connection),
-                request.guard,
-            )),
-            Opening::Planned(OpeningPlan::Resume(leg)) => self.resume_leg(request, leg).await,
-            Opening::Planned(OpeningPlan::Start(plan)) => self.start_leg(request, plan).await,
+            Opening::Live { leg, connection } => {
+                Ok(self.resumed_leg(leg, OpenedConnection::live(connection)))
+            }
+            Opening::Planned(OpeningPlan::Resume(leg)) => self.resume_leg(attempt, leg).await,
+            Opening::Planned(OpeningPlan::Start(plan)) => self.start_leg(attempt, plan).await,
             Opening::Compact(leg) => {
-                let compaction = self.compact_before_prompt(request, &leg).await?;
+                let compaction = self.compact_before_prompt(attempt, &leg).await?;
                 let plan = NewLegPlan {
                     cause: NewNativeCause::Compacted { compaction },
                     // The compaction ended it.
                     ended_leg: None,
                     may_branch: false,
                 };
-                self.start_leg(request, plan).await
+                self.start_leg(attempt, plan).await
             }
         }
     }
 
     /// Resumes the native session of a leg, with its running agent if there is one. If the agent cannot resume it,
     /// starts another one with a brief.
-    async fn resume_leg(
-        &self,
-        request: &OpenLegRequest<'_>,
-        leg: Leg,
-    ) -> Result<OpenLeg, OpenLegError> {
-        let id = &request.snapshot.session.id;
-        let pool = &self.context.agent_pool;
-        if let Some(connection) = pool.take_usable(id, &leg, request.options).await {
-            let opened = OpenedConnection::live(connection);
-            return Ok(resumed_leg(leg, opened, request.guard));
+    async fn resume_leg(&self, attempt: &AttemptState, leg: Leg) -> Result<OpenLeg, OpenLegError> {
+        let pool = &self.runner.context.agent_pool;
+        let id = &self.snapshot.session.id;
+        if let Some(connection) = pool.take_usable(id, &leg, &attempt.agent).await {
+            return Ok(self.resumed_leg(leg, OpenedConnection::live(connection)));
         }
-        let earlier_turns = &request.snapshot.recent_turns;
-        if request.chat.strict && leg.native_id.is_none() && !earlier_turns.is_empty() {
-            return Err(no_native_error(Some(&leg), None, request.provider));
+        let has_turns = !self.snapshot.recent_turns.is_empty();
+        if self.request.strict && leg.native_id.is_none() && has_turns {
+            return Err(no_native_error(Some(&leg), None, &attempt.agent.provider));
         }
-        let opened = self
-            .open_agent(request, leg.native_id.clone(), None)
-            .await?;
+        let native_id = leg.native_id.clone();
+        let opened = self.open_agent(attempt, native_id, None).await?;
         if opened.open_mode.is_resumed() {
-            return Ok(resumed_leg(leg, opened, request.guard));
+            return Ok(self.resumed_leg(leg, opened));
         }
         let plan = plan_unresumed_leg(&leg, opened.session_unavailable);
-        self.brief_leg(request, opened, plan).await
+        self.brief_leg(attempt, opened, plan).await
+    }
+
+    /// Returns a leg that resumes its native session, and records the agent's process with the lease if it is running.
+    fn resumed_leg(&self, leg: Leg, opened: OpenedConnection) -> OpenLeg {
+        let open_mode = opened.open_mode;
+        let reason = if open_mode == OpenMode::Live {
+            if let Some(process) = opened.connection.process_identity() {
+                self.guard.set_agent(process);
+            }
+            OpenReason::AgentRunning
+        } else {
+            OpenReason::NativeComplete
+        };
+        OpenLeg::new(leg, opened, (open_mode, reason), None)
     }
 
     /// Starts a native session: as a branch of one that contains all earlier turns, or else with a brief.
     async fn start_leg(
         &self,
-        request: &OpenLegRequest<'_>,
+        attempt: &AttemptState,
         plan: NewLegPlan,
     ) -> Result<OpenLeg, OpenLegError> {
-        let (snapshot, provider) = (request.snapshot, request.provider);
+        let provider = &attempt.agent.provider;
         let branch_source = if plan.may_branch {
-            self.find_branch_source(snapshot, provider).await?
+            self.find_branch_source(provider).await?
         } else {
             None
         };
-        let refuse = || no_native_error(snapshot.open_leg(), Some(&plan.cause), provider);
-        let is_first = snapshot.recent_turns.is_empty();
-        if request.chat.strict && branch_source.is_none() && !is_first {
+        let refuse = || no_native_error(self.snapshot.open_leg(), Some(&plan.cause), provider);
+        let is_first = self.snapshot.recent_turns.is_empty();
+        if self.request.strict && branch_source.is_none() && !is_first {
             return Err(refuse());
         }
-        let branch_point = branch_source.as_ref().map(|source| source.point.clone());
-        let opened = self.open_agent(request, None, branch_point).await?;
-        match branch_source {
-            Some(source) if opened.open_mode.is_resumed() => {
-                self.end_leg(request.guard, plan.ended_leg).await?;
-                Ok(self.start_branched_leg(opened, request, &source).await?)
+        let (branch_point, reason) = branch_source.unzip();
+        let opened = self.open_agent(attempt, None, branch_point).await?;
+        match reason {
+            Some(reason) if opened.open_mode.is_resumed() => {
+                self.end_leg(plan.ended_leg).await?;
+                let native_id = opened.connection.native_id().cloned();
+                let leg = self.record_leg(attempt, native_id).await?;
+                let open_mode = opened.open_mode;
+                Ok(OpenLeg::new(leg, opened, (open_mode, reason), None))
             }
-            Some(_) if request.chat.strict => {
+            Some(_) if self.request.strict => {
                 opened.connection.close().await;
                 Err(refuse())
             }
-            Some(_) | None => self.brief_leg(request, opened, plan).await,
+            Some(_) | None => self.brief_leg(attempt, opened, plan).await,
         }
     }
 
@@ -215,31 +257,37 @@ impl TurnRunner {
     /// from; with neither of them, the agent starts a new native session. Ends an agent that waits in the session.
     async fn open_agent(
         &self,
-        request: &OpenLegRequest<'_>,
+        attempt: &AttemptState,
         native_id: Option<NativeId>,
         branch_point: Option<BranchPoint>,
     ) -> Result<OpenedConnection, OpenLegError> {
-        let session = &request.snapshot.session;
-        let earlier_turns = &request.snapshot.recent_turns;
-        let mut guard_actions = self.context.agent_pool.end_agent(&session.id).await;
-        let role = self.context.session_role(session)?;
-        let permissions = request.options.permissions;
+        let context = &self.runner.context;
+        let session = &self.snapshot.session;
+        let earlier_turns = &self.snapshot.recent_turns;
+        let guard_actions = context.agent_pool.end_agent(&session.id).await;
+        let role = context.session_role(session)?;
+        let AttemptAgent {
+            provider,
+            permissions,
+            timeouts,
+            model,
+        } = &attempt.agent;
         // Without recorded turns, a new native session would get no brief and have no context, so opening fails
         // instead.
         let would_lose_context = native_id.is_some()
-            && !request.is_resent
+            && !attempt.is_resent
             && !earlier_turns.iter().any(|turn| turn.sent);
         let open_request = OpenRequest {
             cwd: PathBuf::from(&session.project.cwd),
-            strict: request.chat.strict || would_lose_context,
+            strict: self.request.strict || would_lose_context,
             native_id,
             branch_point,
-            permissions: role.map_or(permissions, |role| role.restrict_policy(permissions)),
+            permissions: role.map_or(*permissions, |role| role.restrict_policy(*permissions)),
             role: role.cloned(),
-            model: request.options.model.clone(),
-            mcp: self.context.settings.tools.for_session(&session.id),
-            timeout: request.options.timeouts.start,
-            process_sender: request.guard.agent.clone(),
+            model: model.clone(),
+            mcp: context.settings.tools.for_session(&session.id),
+            timeout: timeouts.start,
+            process_sender: self.guard.agent.clone(),
         };
         if open_request.native_id.is_none()
             && (!earlier_turns.is_empty() || open_request.role.is_some())
@@ -247,153 +295,102 @@ impl TurnRunner {
             // The vocabulary loads while the agent starts, so that the tokens of the brief can be counted then.
             segue_tokens::warm_up();
         }
-        let agent = self.context.agents.get(request.provider)?;
-        let opened = agent.open(&open_request).await;
-        let mut opened = opened.map_err(OpenLegError::Agent)?;
-        guard_actions.append(&mut opened.guard_actions);
-        opened.guard_actions = guard_actions;
+        let opening = context.agents.get(provider)?.open(&open_request).await;
+        let mut opened = opening.map_err(OpenLegError::Agent)?;
+        opened.guard_actions.splice(0..0, guard_actions);
         Ok(opened)
     }
 
     /// Records the end of a leg, if one is given.
     pub(crate) async fn end_leg(
         &self,
-        guard: &LeaseGuard,
         ended_leg: Option<(LegId, LegEnd)>,
     ) -> Result<(), StoreError> {
-        match ended_leg {
-            Some((leg, end)) => {
-                let (store, at) = (&self.context.store, self.context.now());
-                store.end_leg(&guard.lease, leg, end, at).await
-            }
-            None => Ok(()),
-        }
+        let Some((leg, end)) = ended_leg else {
+            return Ok(());
+        };
+        let at = self.runner.context.now();
+        self.store().end_leg(self.lease(), leg, end, at).await
     }
 
     /// Compacts the session, which ends the leg that has no room for the prompt. Returns the compaction; `None` if the
     /// turns were compacted for another agent before.
     async fn compact_before_prompt(
         &self,
-        request: &OpenLegRequest<'_>,
+        attempt: &AttemptState,
         leg: &Leg,
     ) -> Result<Option<CompactionSummary>, TurnError> {
-        let snapshot = request.snapshot;
-        if let Some(head) = snapshot.recent_turns.last() {
-            let planning =
-                self.briefs()
-                    .plan_compaction(&snapshot.session, head.id, request.provider);
+        let (runner, session) = (self.runner, &self.snapshot.session);
+        if let Some(head) = self.snapshot.recent_turns.last() {
+            let provider = &attempt.agent.provider;
+            let planning = runner.briefs().plan_compaction(session, head.id, provider);
             if let Some(plan) = planning.await? {
-                let lease = &request.guard.lease;
                 let up_to = (head.id, CheckpointReason::Budget);
-                let committing = self.compactor.commit(lease, &plan, up_to, Some(leg.id));
-                let version = committing.await?;
-                return Ok(Some(plan.to_summary(version.n)));
+                let compactor = &runner.compactor;
+                let committing = compactor.commit(self.lease(), &plan, up_to, Some(leg.id));
+                return Ok(Some(plan.to_summary(committing.await?.n)));
             }
         }
-        self.end_leg(request.guard, Some((leg.id, LegEnd::Compacted)))
-            .await?;
+        self.end_leg(Some((leg.id, LegEnd::Compacted))).await?;
         Ok(None)
     }
 
     /// Records a leg on a new native session, which runs the session from now on, and composes its brief.
     async fn brief_leg(
         &self,
-        request: &OpenLegRequest<'_>,
+        attempt: &AttemptState,
         opened: OpenedConnection,
         plan: NewLegPlan,
     ) -> Result<OpenLeg, OpenLegError> {
-        let snapshot = request.snapshot;
+        let (runner, snapshot) = (self.runner, &self.snapshot);
         let head = snapshot.recent_turns.last().map(|turn| turn.id);
         let brief_request = BriefRequest {
             session: &snapshot.session,
-            provider: request.provider,
-            prompt: &request.chat.prompt,
+            provider: &attempt.agent.provider,
+            prompt: &self.request.prompt,
             head,
             has_tools: opened.connection.accepts_mcp_servers(),
             context_use: ContextUse::Brief,
         };
-        let planning = self.briefs().plan_session_brief(brief_request);
+        let planning = runner.briefs().plan_session_brief(brief_request);
         let (brief_plan, brief_decisions) = planning.await?;
         if let (Some(compaction), Some(head)) = (&brief_plan.compaction, head) {
-            let lease = &request.guard.lease;
             let up_to = (head, CheckpointReason::BriefTooLarge);
-            let committing = self.compactor.commit(lease, compaction, up_to, None);
+            let compactor = &runner.compactor;
+            let committing = compactor.commit(self.lease(), compaction, up_to, None);
             committing.await?;
         }
         // The previous leg ends only after the brief is composed, because composing it may fail.
-        self.end_leg(request.guard, plan.ended_leg).await?;
+        self.end_leg(plan.ended_leg).await?;
         let brief = brief_plan.brief;
-        let new_native = NewNative {
+        let reason = OpenReason::NewNative(NewNative {
             cause: plan.cause,
             agent_message: opened.fallback_reason.clone(),
             has_checkpoint: brief.has_section(BriefSection::Checkpoint),
             omitted_turns: brief.omitted_turns,
+        });
+        let open_mode = match head {
+            Some(_) => OpenMode::Briefed,
+            None => OpenMode::Fresh,
         };
-        let open_mode = if head.is_none() {
-            OpenMode::Fresh
-        } else {
-            OpenMode::Briefed
-        };
-        let mut decisions = brief_decisions;
-        decisions.extend(guard_decisions(opened.guard_actions));
-        // Only a new native session with a brief is reported. Other modes are expected.
-        if open_mode == OpenMode::Briefed {
-            decisions.push(Decision::NativeBriefed(new_native.clone()));
-        }
         let native_id = opened.connection.native_id().cloned();
-        let leg = self.record_leg(request, native_id).await?;
-        Ok(OpenLeg {
-            leg,
-            connection: opened.connection,
-            open_mode,
-            reason: OpenReason::NewNative(new_native),
-            brief: Some(brief.text),
-            decisions: with_transport_decision(
-                opened.transport_fallback,
-                request.provider,
-                decisions,
-            ),
-        })
+        let leg = self.record_leg(attempt, native_id).await?;
+        let brief = Some((brief.text, brief_decisions));
+        Ok(OpenLeg::new(leg, opened, (open_mode, reason), brief))
     }
 
     /// Records the next leg. `native_id` is `None` if the agent has not reported it yet.
-    pub(crate) async fn record_leg(
+    async fn record_leg(
         &self,
-        request: &OpenLegRequest<'_>,
+        attempt: &AttemptState,
         native_id: Option<NativeId>,
     ) -> Result<Leg, StoreError> {
         let new_leg = NewLeg {
-            provider: request.provider.clone(),
+            provider: attempt.agent.provider.clone(),
             native_id,
-            at: self.context.now(),
+            at: self.runner.context.now(),
         };
-        let store = &self.context.store;
-        store.open_leg(&request.guard.lease, new_leg).await
-    }
-}
-
-/// Creates a leg that resumes its native session, and records the agent's process with the lease if it is running.
-fn resumed_leg(leg: Leg, opened: OpenedConnection, guard: &LeaseGuard) -> OpenLeg {
-    let is_running = opened.open_mode == OpenMode::Live;
-    if is_running && let Some(process) = opened.connection.process_identity() {
-        guard.set_agent(process);
-    }
-    let provider = leg.provider.clone();
-    OpenLeg {
-        leg,
-        connection: opened.connection,
-        open_mode: opened.open_mode,
-        reason: if is_running {
-            OpenReason::AgentRunning
-        } else {
-            OpenReason::NativeComplete
-        },
-        brief: None,
-        decisions: with_transport_decision(
-            opened.transport_fallback,
-            &provider,
-            guard_decisions(opened.guard_actions).collect(),
-        ),
+        self.store().open_leg(self.lease(), new_leg).await
     }
 }
 
@@ -401,21 +398,6 @@ fn resumed_leg(leg: Leg, opened: OpenedConnection, guard: &LeaseGuard) -> OpenLe
 pub(crate) fn guard_decisions(guard_actions: Vec<GuardAction>) -> impl Iterator<Item = Decision> {
     let actions = guard_actions.into_iter();
     actions.map(|action| Decision::NativeProtected { action })
-}
-
-/// Puts the decision about the transport before the others.
-pub(crate) fn with_transport_decision(
-    transport_fallback: Option<TransportFallback>,
-    provider: &ProviderId,
-    decisions: Vec<Decision>,
-) -> Vec<Decision> {
-    let replaced = transport_fallback.map(|fallback| Decision::TransportReplaced {
-        provider: provider.clone(),
-        transport: fallback.transport.to_owned(),
-        failed_transport: fallback.failed_transport.to_owned(),
-        error: fallback.error,
-    });
-    replaced.into_iter().chain(decisions).collect()
 }
 
 /// Creates the error for a strict request if no native session can be resumed.

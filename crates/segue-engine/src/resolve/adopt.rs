@@ -9,9 +9,9 @@ use segue_core::scope::{Purpose, PurposeEvidence};
 use segue_core::session::{
     AdoptionPurpose, Decision, Message, Part, Project, Role, Session, Title, TurnState,
 };
-use segue_store::{AdoptedSession, AdoptedTurn, NewSession, StoreError};
+use segue_store::{AdoptedSession, AdoptedTurn, StoreError};
 
-use crate::native::{read_native_outline, read_native_turns, storage_provider};
+use crate::native::{read_native_outline, read_native_turns};
 use crate::resolve::Resolver;
 use crate::{NativeEntry, ResolveError, token_count};
 
@@ -56,7 +56,6 @@ impl Resolver {
             return Ok((session, None));
         }
         let source = self.find_adoption_source(provider, id, project).await?;
-        let (turns, native_project) = (source.turns, source.project);
         let (hinted, deleted_session) = match hint {
             AdoptionHint::Empty => (None, None),
             AdoptionHint::Purpose(purpose, evidence) => (Some((purpose, evidence)), None),
@@ -68,28 +67,26 @@ impl Resolver {
             .map(|(_, title)| title.clone())
             .or(source.title);
         let title = title.unwrap_or_else(|| Title::from_prompt(UNTITLED_SESSION_TITLE));
-        let count = turns.len();
-        let adoption = AdoptedSession {
-            native_id: id.clone(),
-            turns,
-        };
-        let new = self.prepare_new_session(&native_project, &title, purpose, provider);
-        let mut new = new.await?;
-        if let Some((deleted_id, _)) = deleted_session
-            && self.context.store.session(deleted_id).await?.is_none()
-        {
+        let count = source.turns.len();
+        let (context, store) = (&self.context, &self.context.store);
+        let mut new = context.new_session(&source.project, &title, purpose, provider);
+        if let Some((deleted_id, _)) = deleted_session {
             new.id = deleted_id.clone();
         }
+        // The id is checked first, because the turns are too large to pass to the store twice.
+        while store.session(&new.id).await?.is_some() {
+            new.id = context.draw_session_id(new.at);
+        }
         let session = new.id.clone();
-        match self
-            .context
-            .store
-            .adopt_native_session(new, self.context.environment.process.clone(), adoption)
-            .await
-        {
+        let adoption = AdoptedSession {
+            native_id: id.clone(),
+            turns: source.turns,
+        };
+        let owner = context.environment.process.clone();
+        match store.adopt_native_session(new, owner, adoption).await {
             // A concurrent process adopted the native session first.
             Err(StoreError::NativeAttached(existing_id)) => {
-                Ok((self.context.require_session(&existing_id).await?, None))
+                Ok((context.require_session(&existing_id).await?, None))
             }
             Err(error) => Err(error.into()),
             Ok(lease) => {
@@ -103,11 +100,10 @@ impl Resolver {
                         evidence,
                     }),
                 };
-                let at = self.context.now();
-                let logged = self.context.store.log_decision(&lease, &decision, at).await;
-                self.context.store.release_lease(&lease).await?;
+                let logged = store.log_decision(&lease, &decision, context.now()).await;
+                store.release_lease(&lease).await?;
                 logged?;
-                let session = self.context.require_session(&session).await?;
+                let session = context.require_session(&session).await?;
                 Ok((session, Some(decision)))
             }
         }
@@ -125,23 +121,6 @@ impl Resolver {
         let id = &native.session.head.id;
         self.adopt_by_id(&provider, id, current_project, AdoptionHint::Empty)
             .await
-    }
-
-    /// Prepares a session under a free id. The id is checked first, because the turns are too large to pass to the
-    /// store twice.
-    async fn prepare_new_session(
-        &self,
-        project: &Project,
-        title: &Title,
-        purpose: Option<&Purpose>,
-        provider: &ProviderId,
-    ) -> Result<NewSession, ResolveError> {
-        loop {
-            let new = self.context.new_session(project, title, purpose, provider);
-            if self.context.store.session(&new.id).await?.is_none() {
-                return Ok(new);
-            }
-        }
     }
 
     /// Returns the session whose active leg runs on this native session; `None` if no session does.
@@ -167,21 +146,18 @@ impl Resolver {
         project: &Project,
     ) -> Result<AdoptionSource, ResolveError> {
         let natives = &self.context.natives;
-        let mut entries = Vec::new();
-        if natives.can_read_sessions(provider) {
-            let stored_id = format!("{}:{id}", storage_provider(provider));
-            entries = natives.lookup_natives(&stored_id).await?;
+        if natives.can_read_sessions(provider)
+            && let Some(native) = natives.find_native(provider, id).await?
+        {
+            return Ok(self.read_adoption_source(&native, project).await?);
         }
-        match entries.first() {
-            Some(native) => Ok(self.read_adoption_source(native, project).await?),
-            // segue cannot read the messages of this native session; only its agent can.
-            None => Ok(AdoptionSource {
-                title: None,
-                purpose: None,
-                turns: Vec::new(),
-                project: project.clone(),
-            }),
-        }
+        // segue cannot read the messages of this native session; only its agent can.
+        Ok(AdoptionSource {
+            title: None,
+            purpose: None,
+            turns: Vec::new(),
+            project: project.clone(),
+        })
     }
 
     /// Reads a native session. `fallback_project` is the project if the native session's files name none.
@@ -191,15 +167,10 @@ impl Resolver {
         fallback_project: &Project,
     ) -> Result<AdoptionSource, ReadError> {
         let head = &native.session.head;
+        let (cwd, key) = (head.cwd.as_ref(), native.project.as_ref());
         let project = Project {
-            cwd: head
-                .cwd
-                .clone()
-                .unwrap_or_else(|| fallback_project.cwd.clone()),
-            key: native
-                .project
-                .clone()
-                .unwrap_or_else(|| fallback_project.key.clone()),
+            cwd: cwd.unwrap_or(&fallback_project.cwd).clone(),
+            key: key.unwrap_or(&fallback_project.key).clone(),
         };
         let (session, now) = (native.session.clone(), self.context.now());
         let reading = self.context.natives.with_catalog(move |catalog| {

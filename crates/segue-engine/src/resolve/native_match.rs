@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use segue_catalog::Index;
 use segue_catalog::index::NativeStatus;
 use segue_core::id::ProviderId;
-use segue_core::scope::{NativeSummary, Purpose, Scope, is_recent};
+use segue_core::scope::{NATIVE_MATCH_WINDOW, NativeSummary, Purpose, Scope, is_recent};
 use segue_core::session::{Decision, PurposeNative, ResolutionStep, Session};
 use segue_store::SessionFilter;
 
@@ -30,7 +31,7 @@ impl Resolver {
         let natives = self.recent_natives(&request.project.key, provider).await?;
         let candidates = u64::try_from(natives.len()).unwrap_or(u64::MAX);
         let found = self.newest_purpose_match(purpose, natives, provider);
-        trace.add_step(ResolutionStep::CatalogSearched {
+        trace.steps.push(ResolutionStep::CatalogSearched {
             purpose: purpose.clone(),
             candidates,
             found: found.clone(),
@@ -45,7 +46,7 @@ impl Resolver {
         let adoption = self.adopt_by_id(provider, id, &request.project, hint);
         let (session, decision) = adoption.await?;
         if decision.is_none() {
-            trace.add_decision(Decision::SessionContinued {
+            trace.decisions.push(Decision::SessionContinued {
                 session: session.id.clone(),
                 title: None,
                 purpose: Some(purpose.clone()),
@@ -64,17 +65,13 @@ impl Resolver {
     ) -> Result<Vec<NativeEntry>, ResolveError> {
         let now = self.context.now();
         let filter = SessionFilter {
-            project: Some(project.to_owned()),
             provider: provider.cloned(),
-            since: now.checked_sub(segue_core::scope::NATIVE_MATCH_WINDOW).ok(),
-            ..SessionFilter::default()
+            since: now.checked_sub(NATIVE_MATCH_WINDOW).ok(),
+            ..SessionFilter::in_project(project)
         };
         // Building an index takes longer than reading the few files that were written recently.
-        let is_complete = self
-            .library
-            .index()
-            .is_some_and(segue_catalog::Index::has_completed_refresh);
-        let freshness = if is_complete {
+        let index = self.library.index();
+        let freshness = if index.is_some_and(Index::has_completed_refresh) {
             Freshness::Fresh
         } else {
             Freshness::Scanned

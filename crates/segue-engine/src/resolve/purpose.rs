@@ -30,7 +30,7 @@ impl Resolver {
         let filter = purpose_filter(purpose, &request.project, provider);
         if let Some(session) = self.context.newest_session(filter).await? {
             let title = session.title.as_str().to_owned();
-            trace.add_step(ResolutionStep::PurposeSessionFound {
+            trace.steps.push(ResolutionStep::PurposeSessionFound {
                 purpose: purpose.clone(),
                 provider: provider.cloned(),
                 session: session.id.clone(),
@@ -43,29 +43,29 @@ impl Resolver {
                     session.project.cwd,
                 ));
             }
-            trace.add_decision(Decision::SessionContinued {
+            trace.decisions.push(Decision::SessionContinued {
                 session: session.id.clone(),
                 title: Some(title),
                 purpose: Some(purpose.clone()),
             });
             return Ok(Some(session));
         }
-        trace.add_step(ResolutionStep::PurposeSessionMissing {
+        trace.steps.push(ResolutionStep::PurposeSessionMissing {
             purpose: purpose.clone(),
             provider: provider.cloned(),
         });
-        if let Some(session) = self
+        let adopted = self
             .adopt_matching_native(request, purpose, provider, trace)
-            .await?
-        {
-            return Ok(Some(session));
+            .await?;
+        if adopted.is_some() {
+            return Ok(adopted);
         }
         let mut other_session = None;
         if provider.is_some() {
             let any_provider_filter = purpose_filter(purpose, &request.project, None);
             other_session = self.newest_with_turns(&any_provider_filter).await?;
         }
-        trace.add_decision(Decision::NoSessionForPurpose {
+        trace.decisions.push(Decision::NoSessionForPurpose {
             purpose: purpose.clone(),
             provider: provider.cloned(),
             other: other_session.map(|other| OtherSession {
@@ -86,10 +86,9 @@ pub(crate) fn purpose_filter(
     provider: Option<&ProviderId>,
 ) -> SessionFilter {
     SessionFilter {
-        project: Some(project.key.clone()),
         purpose: Some(purpose.clone()),
         provider: provider.cloned(),
-        ..SessionFilter::default()
+        ..SessionFilter::in_project(&project.key)
     }
 }
 
@@ -102,6 +101,6 @@ fn add_skipped_steps(scope: &Scope, trace: &mut ResolutionTrace) {
         ResolutionStepKind::Feature,
     ];
     for subject in precedence.into_iter().take_while(|before| *before != kind) {
-        trace.add_step(ResolutionStep::NotRequested { subject });
+        trace.steps.push(ResolutionStep::NotRequested { subject });
     }
 }

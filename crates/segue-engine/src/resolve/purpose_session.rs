@@ -3,7 +3,7 @@
 use segue_core::id::ProviderId;
 use segue_core::scope::Purpose;
 use segue_core::session::{Decision, DecisionKind, Project, ResolutionStep, Session, Title};
-use segue_store::{NewSession, SessionFilter, StoreError};
+use segue_store::{NewSession, StoreError};
 
 use crate::resolve::{ResolutionTrace, Resolved, Resolver, purpose_filter};
 use crate::{ChatRequest, ResolveError, Target};
@@ -40,11 +40,13 @@ impl Resolver {
                 Resolved::Existing(session, _) => break (*session, false),
                 Resolved::New(new_provider, _) => new_provider,
             };
-            let conflict_filter = purpose_filter(purpose, project, provider);
-            match self
-                .create_purpose_session(purpose, &new_provider, project, &conflict_filter)
-                .await
-            {
+            let (context, title) = (&self.context, Title::from_prompt(&purpose.to_string()));
+            let new = NewSession {
+                conflict_filter: Some(purpose_filter(purpose, project, provider)),
+                ..context.new_session(project, &title, Some(purpose), &new_provider)
+            };
+            let creating = context.create_session(new, |new| context.store.create_session(new));
+            match creating.await {
                 // A concurrent process created the session since the lookup, so the next lookup finds it.
                 Err(StoreError::PurposeTaken(_)) => trace.restart(&request),
                 created => break (created?, true),
@@ -68,11 +70,7 @@ impl Resolver {
             session,
             is_new,
             // The decisions in `logged_decisions` are already in the log.
-            decisions: trace
-                .logged_decisions
-                .into_iter()
-                .chain(decisions)
-                .collect(),
+            decisions: [trace.logged_decisions, decisions].concat(),
         })
     }
 
@@ -86,30 +84,7 @@ impl Resolver {
         let Resolved::Existing(session, _) = self.resolve(request, &mut trace).await? else {
             return Ok(None);
         };
-        let decisions = trace.logged_decisions.into_iter().chain(trace.decisions);
-        Ok(Some((*session, decisions.collect(), trace.steps)))
-    }
-
-    async fn create_purpose_session(
-        &self,
-        purpose: &Purpose,
-        provider: &ProviderId,
-        project: &Project,
-        conflict_filter: &SessionFilter,
-    ) -> Result<Session, StoreError> {
-        let title = Title::from_prompt(&purpose.to_string());
-        loop {
-            let new = NewSession {
-                conflict_filter: Some(conflict_filter.clone()),
-                ..self
-                    .context
-                    .new_session(project, &title, Some(purpose), provider)
-            };
-            match self.context.store.create_session(new).await {
-                // The id is taken by a session of the same second with the same four random characters: draw new ones.
-                Err(StoreError::SessionExists(_)) => {}
-                outcome => return outcome,
-            }
-        }
+        let decisions = [trace.logged_decisions, trace.decisions].concat();
+        Ok(Some((*session, decisions, trace.steps)))
     }
 }

@@ -117,72 +117,69 @@ impl Resolver {
         reference: &SessionRef,
         context: &RefContext,
     ) -> Result<Session, ResolveError> {
-        let project_filter = SessionFilter {
-            project: Some(context.project.key.clone()),
-            ..SessionFilter::default()
-        };
-        let no_match = |text: String| move || ResolveError::NoMatch(text);
-        match reference {
-            SessionRef::Latest => self
-                .context
-                .newest_session(project_filter)
-                .await?
-                .ok_or_else(no_match("latest".into())),
+        let project_filter = SessionFilter::in_project(&context.project.key);
+        let found = match reference {
+            SessionRef::Latest => self.context.newest_session(project_filter).await?,
             SessionRef::Feature(feature) => {
-                let session = self.find_feature_session(feature, project_filter).await?;
-                session.ok_or_else(no_match(format!("feature:{feature}")))
+                self.find_feature_session(feature, project_filter).await?
             }
             SessionRef::Number(number) => {
-                let entry = number
-                    .checked_sub(1)
-                    .and_then(|index| context.last_list.get(index));
-                match entry {
+                let index = number.checked_sub(1);
+                match index.and_then(|index| context.last_list.get(index)) {
                     Some(ConversationId::Session(id)) => {
-                        Ok(self.context.require_session(id).await?)
+                        Some(self.context.require_session(id).await?)
                     }
-                    Some(native) => Err(ResolveError::NotAdopted(native.clone())),
-                    None => Err(ResolveError::NoListEntry {
-                        number: *number,
-                        list_len: context.last_list.len(),
-                    }),
+                    Some(native) => return Err(ResolveError::NotAdopted(native.clone())),
+                    None => {
+                        return Err(ResolveError::NoListEntry {
+                            number: *number,
+                            list_len: context.last_list.len(),
+                        });
+                    }
                 }
             }
             SessionRef::Text(text) => match self.find_ref_match(text).await? {
-                RefMatch::Unique(id) => Ok(self.context.require_session(&id).await?),
-                RefMatch::None => Err(ResolveError::NoMatch(text.clone())),
+                RefMatch::Unique(id) => Some(self.context.require_session(&id).await?),
+                RefMatch::None => None,
                 RefMatch::Ambiguous(ids) => {
                     let mut candidates = Vec::with_capacity(ids.len());
                     for id in ids {
-                        candidates.push(SessionMatch::from(
-                            &self.context.require_session(&id).await?,
-                        ));
+                        let session = self.context.require_session(&id).await?;
+                        candidates.push(SessionMatch::from(&session));
                     }
-                    Err(ResolveError::Ambiguous {
+                    return Err(ResolveError::Ambiguous {
                         text: text.clone(),
                         candidates,
-                    })
+                    });
                 }
             },
-        }
+        };
+        found.ok_or_else(|| {
+            ResolveError::NoMatch(match reference {
+                SessionRef::Latest => "latest".to_owned(),
+                SessionRef::Feature(feature) => format!("feature:{feature}"),
+                SessionRef::Number(number) => number.to_string(),
+                SessionRef::Text(text) => text.clone(),
+            })
+        })
     }
 
     /// Finds the session that a text means. In `PROVIDER:ID`, the id is a native one.
     async fn find_ref_match(&self, text: &str) -> Result<RefMatch, ResolveError> {
+        let store = &self.context.store;
         let parts = text.split_once(':');
         let Some((provider, id)) = parts.filter(|(_, id)| !id.is_empty()) else {
-            return Ok(best_ref_match(
-                &self.context.store.ref_candidates(text).await?,
-            ));
+            return Ok(best_ref_match(&store.ref_candidates(text).await?));
         };
         let mut matching = Vec::new();
-        for candidate in self.context.store.ref_candidates(id).await? {
+        for candidate in store.ref_candidates(id).await? {
             if matches!(
                 candidate.matched_by,
                 MatchedBy::Id | MatchedBy::Alias | MatchedBy::Prefix | MatchedBy::Suffix
             ) {
                 continue;
             }
-            let legs = self.context.store.legs(&candidate.id).await?;
+            let legs = store.legs(&candidate.id).await?;
             if legs.iter().any(|leg| leg.provider.as_str() == provider) {
                 matching.push(candidate);
             }
@@ -197,17 +194,11 @@ impl Resolver {
         ref_context: &RefContext,
     ) -> Result<Conversation, ResolveError> {
         if matches!(reference, SessionRef::Latest) {
-            let project_filter = SessionFilter {
-                project: Some(ref_context.project.key.clone()),
-                ..SessionFilter::default()
-            };
-            let newest = self
+            let project_filter = SessionFilter::in_project(&ref_context.project.key);
+            let listing = self
                 .library
-                .list_conversations(&project_filter, 1, Freshness::Fresh)
-                .await?
-                .rows
-                .into_iter()
-                .next();
+                .list_conversations(&project_filter, 1, Freshness::Fresh);
+            let newest = listing.await?.rows.into_iter().next();
             return newest.ok_or_else(|| ResolveError::NoMatch("latest".into()));
         }
         let text = match self.find_own_session(reference, ref_context).await {
@@ -220,33 +211,22 @@ impl Resolver {
             Err(error) => return Err(error),
         };
         let mut natives = self.context.natives.lookup_natives(&text).await?;
-        match natives.len() {
-            0 if matches!(reference, SessionRef::Number(_)) => Err(self
-                .explain_missing_native(&text)
-                .await
-                .unwrap_or(ResolveError::ListEntryMissing(text))),
-            0 if self.is_indexed(&text) => Err(self
-                .explain_missing_native(&text)
-                .await
-                .unwrap_or(ResolveError::Deleted(text))),
-            0 => Err(ResolveError::NoMatch(text)),
-            1 => Ok(Conversation::Native(Box::new(natives.remove(0)))),
-            _ => Err(ResolveError::Ambiguous {
-                text,
-                candidates: natives.iter().map(SessionMatch::from).collect(),
-            }),
-        }
-    }
-
-    /// Returns the reason why the file of a native session contains no conversation any more; `None` if the file does
-    /// not exist.
-    async fn explain_missing_native(&self, text: &str) -> Option<ResolveError> {
-        let text = text.to_owned();
-        let reason = self
-            .context
-            .natives
-            .with_catalog(move |catalog| catalog.find_read_error(&text));
-        reason.await.map(ResolveError::from)
+        let missing = match (natives.len(), reference) {
+            (0, SessionRef::Number(_)) => ResolveError::ListEntryMissing(text.clone()),
+            (0, _) if self.is_indexed(&text) => ResolveError::Deleted(text.clone()),
+            (0, _) => return Err(ResolveError::NoMatch(text)),
+            (1, _) => return Ok(Conversation::Native(Box::new(natives.remove(0)))),
+            _ => {
+                return Err(ResolveError::Ambiguous {
+                    text,
+                    candidates: natives.iter().map(SessionMatch::from).collect(),
+                });
+            }
+        };
+        // A file that contains no conversation any more explains why.
+        let natives = &self.context.natives;
+        let explanation = natives.with_catalog(move |catalog| catalog.find_read_error(&text));
+        Err(explanation.await.map_or(missing, ResolveError::from))
     }
 
     /// Returns `true` if the index contains a native session with this id, which the caller could not find.
@@ -255,16 +235,16 @@ impl Resolver {
             Some((provider, id)) => (ProviderId::parse(provider).ok(), id),
             None => (None, text),
         };
-        let Ok(id) = NativeId::parse(id) else {
+        let (Ok(id), Some(index)) = (NativeId::parse(id), &self.context.index) else {
             return false;
         };
+        let has_row =
+            |provider: &ProviderId| matches!(index.find_session(provider, &id), Ok(Some(_)));
         let readable = self.context.natives.catalog.providers();
-        let readable = readable.filter_map(|name| ProviderId::parse(name).ok());
-        let providers: Vec<_> = provider.map_or_else(|| readable.collect(), |single| vec![single]);
-        self.context.index.as_ref().is_some_and(|index| {
-            let has_row =
-                |provider: &ProviderId| matches!(index.find_session(provider, &id), Ok(Some(_)));
-            providers.iter().any(has_row)
-        })
+        let mut readable = readable.filter_map(|name| ProviderId::parse(name).ok());
+        provider.map_or_else(
+            || readable.any(|provider| has_row(&provider)),
+            |provider| has_row(&provider),
+        )
     }
 }

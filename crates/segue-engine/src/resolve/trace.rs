@@ -19,9 +19,8 @@ impl ResolutionTrace {
     /// Creates a trace with the steps that the request contains.
     pub(crate) fn for_request(request: &ChatRequest) -> Self {
         Self {
-            logged_decisions: Vec::new(),
-            decisions: Vec::new(),
             steps: request.explain.clone().unwrap_or_default(),
+            ..Self::default()
         }
     }
 
@@ -31,13 +30,5 @@ impl ResolutionTrace {
             logged_decisions: std::mem::take(&mut self.logged_decisions),
             ..Self::for_request(request)
         };
-    }
-
-    pub(crate) fn add_decision(&mut self, decision: Decision) {
-        self.decisions.push(decision);
-    }
-
-    pub(crate) fn add_step(&mut self, step: ResolutionStep) {
-        self.steps.push(step);
     }
 }

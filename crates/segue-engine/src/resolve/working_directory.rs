@@ -35,42 +35,38 @@ impl Resolver {
                 break;
             }
             // The user may have continued a session of segue in the agent's own program since then.
-            let attached_session = self.session_using_native(&provider, &id).await?;
-            let native_keys = [(provider.clone(), id.clone())];
-            let was_attached = attached_session.is_none()
-                && !self
-                    .context
-                    .store
-                    .attached_natives(&native_keys)
-                    .await?
-                    .is_empty();
-            if was_attached {
-                // A session of segue ran on this native session, and continues on another one.
-                continue;
-            }
-            let hint = AdoptionHint::Empty;
-            let (session, decision) = match attached_session {
-                Some(session) => (session, None),
-                None => self.adopt_by_id(&provider, &id, project, hint).await?,
+            let session = match self.session_using_native(&provider, &id).await? {
+                Some(session) => session,
+                None => {
+                    let key = [(provider.clone(), id.clone())];
+                    let attached = self.context.store.attached_natives(&key).await?;
+                    if !attached.is_empty() {
+                        // A session of segue ran on this native session, and continues on another one.
+                        continue;
+                    }
+                    let adoption = self.adopt_by_id(&provider, &id, project, AdoptionHint::Empty);
+                    let (session, decision) = adoption.await?;
+                    trace.logged_decisions.extend(decision);
+                    session
+                }
             };
-            trace.logged_decisions.extend(decision);
             newest_at = Some(at);
             newest = Some(session);
         }
         if let Some(session) = &newest {
             let (id, title) = (session.id.clone(), session.title.as_str().to_owned());
-            trace.add_step(ResolutionStep::DirectorySessionFound {
+            trace.steps.push(ResolutionStep::DirectorySessionFound {
                 session: id.clone(),
                 title: title.clone(),
             });
-            trace.add_decision(Decision::SessionContinued {
+            trace.decisions.push(Decision::SessionContinued {
                 session: id,
                 title: Some(title),
                 purpose: None,
             });
         } else {
-            trace.add_step(ResolutionStep::DirectorySessionMissing);
-            trace.add_decision(Decision::NoSessionInDirectory);
+            trace.steps.push(ResolutionStep::DirectorySessionMissing);
+            trace.decisions.push(Decision::NoSessionInDirectory);
         }
         Ok(newest)
     }
@@ -82,9 +78,8 @@ impl Resolver {
         provider: Option<&ProviderId>,
     ) -> Result<Vec<(Timestamp, ProviderId, NativeId)>, ResolveError> {
         let filter = SessionFilter {
-            project: Some(project.key.clone()),
             provider: provider.cloned(),
-            ..SessionFilter::default()
+            ..SessionFilter::in_project(&project.key)
         };
         let (natives, _) = self.library.list_natives(&filter).await;
         let readable = natives.into_iter().filter_map(|native| {
@@ -95,8 +90,8 @@ impl Resolver {
             (is_in_directory && is_conversation).then_some((head.updated_at, driver, head.id))
         });
         let mut all: Vec<_> = readable.collect();
-        if let Some(provider) =
-            provider.filter(|provider| !self.context.natives.can_read_sessions(provider))
+        if let Some(provider) = provider
+            && !self.context.natives.can_read_sessions(provider)
         {
             all.extend(self.list_natives_from_agent(provider, project).await?);
         }

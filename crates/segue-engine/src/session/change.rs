@@ -3,9 +3,9 @@
 use segue_core::id::SessionId;
 use segue_core::scope::Purpose;
 use segue_core::session::{
-    Decision, Effects, Project, Session, Title, Turn, TurnState, plan_fork, plan_revert,
+    Decision, Effects, HeadMove, Project, Session, Title, Turn, TurnState, plan_fork, plan_revert,
 };
-use segue_store::{ForkPoint, StoreError, TagChange};
+use segue_store::{ForkPoint, Lease, StoreError, TagChange};
 
 use crate::reconcile::{ReconcileMode, ReconciledSession};
 use crate::session::SessionEditor;
@@ -61,102 +61,91 @@ impl SessionEditor {
         session: &Session,
         to: i64,
     ) -> Result<RevertOutcome, SessionError> {
-        let ReconciledSession {
-            guard,
-            mut decisions,
-            ..
-        } = self
-            .reconciler
-            .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
-            .await?;
-        let outcome = async {
-            let turns = self.context.store.turns(&session.id).await?;
-            let count = count_turns(&turns);
-            plan_revert(count, to)?;
-            let target = turns.iter().find(|turn| i64::from(turn.number) == to);
-            let target = target.ok_or_else(|| StoreError::NoTurn(session.id.clone()))?;
-            let dropped = turns.iter().filter(|turn| turn.number > target.number);
-            let effects = self.collect_turn_effects(dropped, session).await?;
-            let at = self.context.now();
-            let session = self
-                .context
-                .store
-                .revert_head(&guard.lease, target.id, at)
-                .await?;
-            let session = self
-                .reopen_leg_at_head(&guard.lease, session, &mut decisions)
-                .await?;
-            Ok(RevertOutcome {
-                session,
-                turns_before: count,
-                effects,
-                detached_turns: None,
-                decisions,
-            })
-        }
-        .await;
-        guard.release().await;
-        outcome
+        self.move_head(session, Some(to)).await
     }
 
     /// Undoes the last revert. Turns that were made since then are detached, and stay on record.
     pub async fn undo_revert(&self, session: &Session) -> Result<RevertOutcome, SessionError> {
-        let ReconciledSession {
-            guard,
-            mut decisions,
-            ..
-        } = self
-            .reconciler
-            .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other)
-            .await?;
-        let outcome = async {
-            let before = self.context.store.turns(&session.id).await?;
-            let session = self
-                .context
-                .store
-                .undo_revert(&guard.lease, self.context.now())
-                .await?;
-            let after = self.context.store.turns(&session.id).await?;
-            let is_detached = |turn: &&Turn| !after.iter().any(|remaining| remaining.id == turn.id);
-            let detached: Vec<&Turn> = before.iter().filter(is_detached).collect();
-            let effects = self
-                .collect_turn_effects(detached.iter().copied(), &session)
-                .await?;
-            let moves = self.context.store.lineage(&session.id).await?.moves;
-            let undo_move = moves.last().filter(|_| !detached.is_empty());
-            let detached_turns = undo_move.map(|last| DetachedTurns {
-                turns: u32::try_from(detached.len()).unwrap_or(u32::MAX),
-                head_move: last.number,
-            });
-            let session = self
-                .reopen_leg_at_head(&guard.lease, session, &mut decisions)
-                .await?;
-            Ok(RevertOutcome {
-                session,
-                turns_before: count_turns(&before),
-                effects,
-                detached_turns,
-                decisions,
-            })
-        }
-        .await;
-        guard.release().await;
-        outcome
+        self.move_head(session, None).await
     }
 
-    /// Forks a session after turn `at`, by default the last turn that has ended. The fork belongs to `project`.
-    pub async fn fork_session(
+    /// Reverts a session to turn `to`, or undoes its last revert.
+    async fn move_head(
         &self,
         session: &Session,
-        at: Option<i64>,
-        project: &Project,
-    ) -> Result<ForkOutcome, SessionError> {
-        self.fork_before_move(session, at, None, project).await
+        to: Option<i64>,
+    ) -> Result<RevertOutcome, SessionError> {
+        let acquiring = self
+            .reconciler
+            .acquire_lease_and_reconcile(&session.id, ReconcileMode::Other);
+        let ReconciledSession {
+            guard, decisions, ..
+        } = acquiring.await?;
+        let moved = self
+            .move_head_under_lease(session, to, &guard.lease, decisions)
+            .await;
+        guard.release().await;
+        moved
     }
 
-    /// Forks a session like [`Self::fork_session`]. With `before_head_move`, the turns are those that led to the head
-    /// before that move.
-    pub async fn fork_before_move(
+    async fn move_head_under_lease(
+        &self,
+        session: &Session,
+        to: Option<i64>,
+        lease: &Lease,
+        mut decisions: Vec<Decision>,
+    ) -> Result<RevertOutcome, SessionError> {
+        let (context, id) = (&self.context, &session.id);
+        let (store, at) = (&context.store, context.now());
+        let before = store.turns(id).await?;
+        let dropped: Vec<&Turn> = if let Some(to) = to {
+            plan_revert(count_turns(&before), to)?;
+            let target = before.iter().find(|turn| i64::from(turn.number) == to);
+            let target = target.ok_or_else(|| StoreError::NoTurn(id.clone()))?;
+            store.revert_head(lease, target.id, at).await?;
+            let is_later = |turn: &&Turn| turn.number > target.number;
+            before.iter().filter(is_later).collect()
+        } else {
+            store.undo_revert(lease, at).await?;
+            let after = store.turns(id).await?;
+            let is_detached = |turn: &&Turn| !after.iter().any(|remaining| remaining.id == turn.id);
+            before.iter().filter(is_detached).collect()
+        };
+        let effects = self.collect_turn_effects(&dropped, session).await?;
+        let mut detached_turns = None;
+        if to.is_none() && !dropped.is_empty() {
+            let moves = store.lineage(id).await?.moves;
+            detached_turns = moves.last().map(|last| DetachedTurns {
+                turns: u32::try_from(dropped.len()).unwrap_or(u32::MAX),
+                head_move: last.number,
+            });
+        }
+        // A leg that ended at the new head is reopened.
+        let snapshot = context.require_snapshot(id).await?;
+        let provider = &snapshot.session.provider;
+        let reopening = self
+            .reconciler
+            .reopen_leg_at_head(lease, &snapshot, provider);
+        let session = match reopening.await? {
+            Some(decision) => {
+                store.log_decision(lease, &decision, at).await?;
+                decisions.push(decision);
+                context.require_session(id).await?
+            }
+            None => snapshot.session,
+        };
+        Ok(RevertOutcome {
+            session,
+            turns_before: count_turns(&before),
+            effects,
+            detached_turns,
+            decisions,
+        })
+    }
+
+    /// Forks a session after turn `at`, by default the last turn that has ended. The fork belongs to `project`. With
+    /// `before_head_move`, the turns are those that led to the head before that move.
+    pub async fn fork_session(
         &self,
         session: &Session,
         at: Option<i64>,
@@ -164,49 +153,43 @@ impl SessionEditor {
         project: &Project,
     ) -> Result<ForkOutcome, SessionError> {
         let (session, decisions) = self.reconciler.reconcile_if_idle(session.clone()).await?;
+        let store = &self.context.store;
         let (last, before_head_move) = match before_head_move {
             None => {
-                let turns = self.context.store.turns(&session.id).await?;
+                let turns = store.turns(&session.id).await?;
                 let mut newest_first = turns.iter().rev();
                 let last = newest_first.find(|turn| turn.state != TurnState::Running);
                 (last.map_or(0, |turn| turn.number), None)
             }
             Some(requested) => {
-                let moves = self.context.store.lineage(&session.id).await?.moves;
-                let head_move = moves
-                    .iter()
-                    .find(|candidate| i64::from(candidate.number) == requested);
-                let count = u32::try_from(moves.len()).unwrap_or(u32::MAX);
-                let head_move = head_move.ok_or(SessionError::NoHeadMove {
+                let moves = store.lineage(&session.id).await?.moves;
+                let is_requested = |candidate: &&HeadMove| i64::from(candidate.number) == requested;
+                let head_move = moves.iter().find(is_requested);
+                let head_move = head_move.ok_or_else(|| SessionError::NoHeadMove {
                     requested,
-                    moves: count,
+                    moves: u32::try_from(moves.len()).unwrap_or(u32::MAX),
                 })?;
                 (head_move.from, Some(head_move.number))
             }
         };
-        let turn = plan_fork(last, at)?;
-        let title = session.title.with_suffix("fork");
         let point = ForkPoint {
             session: session.id.clone(),
-            turn,
+            turn: plan_fork(last, at)?,
             before_head_move,
         };
-        loop {
-            let new = self
-                .context
-                .new_session(project, &title, None, &session.provider);
-            match self.context.store.fork_session(new, point.clone()).await {
-                Err(StoreError::SessionExists(_)) => {}
-                outcome => {
-                    return Ok(ForkOutcome {
-                        session: outcome?,
-                        from: session.id,
-                        omitted_purpose: session.purpose,
-                        decisions,
-                    });
-                }
-            }
-        }
+        let title = session.title.with_suffix("fork");
+        let new = self
+            .context
+            .new_session(project, &title, None, &session.provider);
+        let forking = self
+            .context
+            .create_session(new, |new| store.fork_session(new, point.clone()));
+        Ok(ForkOutcome {
+            session: forking.await?,
+            from: session.id,
+            omitted_purpose: session.purpose,
+            decisions,
+        })
     }
 
     /// Deletes a session from the store. Native sessions are not deleted.

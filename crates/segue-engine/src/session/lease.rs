@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use segue_agents::{ProcessStatus, end_agent, process_status, wait_until_ended};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
@@ -86,7 +86,7 @@ impl Leases {
         // The turn and its lease may have ended since the session was read.
         let current = self.store.session(&session.id).await?;
         let is_unchanged = current.is_some_and(|current| {
-            current.head == session.head && current.head_state == session.head_state
+            (current.head, current.head_state) == (session.head, session.head_state)
         });
         Ok(if is_unchanged {
             SessionStatus::Interrupted
@@ -134,12 +134,8 @@ impl Leases {
         &self,
         id: &SessionId,
     ) -> Result<(LeaseGuard, Option<Decision>), AccessError> {
-        if let Some(guard) = self
-            .agent_pool
-            .shared_lease(id)
-            .await
-            .and_then(LeaseGuard::reuse)
-        {
+        let shared = self.agent_pool.shared_lease(id).await;
+        if let Some(guard) = shared.and_then(LeaseGuard::reuse) {
             return Ok((guard, None));
         }
         let mut request = LeaseRequest {
@@ -174,18 +170,18 @@ impl Leases {
     pub(crate) fn guard_lease(&self, lease: Lease) -> LeaseGuard {
         let (agent, agent_changes) = watch::channel(None);
         let state = Arc::new(Mutex::new(LeaseState::InUse));
-        let heartbeat = Heartbeat {
-            store: Arc::clone(&self.store),
-            lease: lease.clone(),
-            environment: self.environment.clone(),
-            agent: agent_changes,
-            state: Arc::clone(&state),
-        };
+        let heartbeat = send_heartbeats(
+            Arc::clone(&self.store),
+            lease.clone(),
+            self.environment.now,
+            agent_changes,
+            Arc::clone(&state),
+        );
         LeaseGuard(Arc::new(SharedLease {
             lease,
             agent,
             store: Arc::clone(&self.store),
-            heartbeat: tokio::spawn(heartbeat.run()),
+            heartbeat: tokio::spawn(heartbeat),
             state,
         }))
     }
@@ -211,39 +207,33 @@ fn takeover_decision(from: &LeaseHolder) -> Decision {
     }
 }
 
-/// Heartbeat of a lease.
-struct Heartbeat {
+/// Sends a heartbeat every few seconds, and whenever another agent runs for the lease. Ends if the lease is lost. If the
+/// agent that waited has died, releases the lease and ends.
+async fn send_heartbeats(
     store: Arc<dyn Store>,
     lease: Lease,
-    environment: Environment,
-    agent: watch::Receiver<Option<ProcessIdentity>>,
+    now: fn() -> Timestamp,
+    mut agent: watch::Receiver<Option<ProcessIdentity>>,
     state: Arc<Mutex<LeaseState>>,
-}
-
-impl Heartbeat {
-    /// Sends a heartbeat every few seconds, and whenever another agent runs for the lease. Ends if the lease is lost.
-    /// If the agent that waited has died, releases the lease and ends.
-    async fn run(mut self) {
-        loop {
-            tokio::select! {
-                () = tokio::time::sleep(HEARTBEAT_INTERVAL) => {}
-                changed = self.agent.changed() => if changed.is_err() { return },
-            }
-            let process = self.agent.borrow_and_update().clone();
-            let died = process
-                .as_ref()
-                .is_some_and(|process| process_status(process) == ProcessStatus::Dead);
-            if died && try_transition(&self.state, LeaseState::Waiting, LeaseState::Released) {
-                let _ = self.store.release_lease(&self.lease).await;
-                return;
-            }
-            // The next write reports a lost lease. Any other error, such as a busy store, may not occur at the next
-            // heartbeat.
-            let now = (self.environment.now)();
-            let outcome = self.store.record_heartbeat(&self.lease, process, now).await;
-            if matches!(outcome, Err(StoreError::LeaseLost(_))) {
-                return;
-            }
+) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(HEARTBEAT_INTERVAL) => {}
+            changed = agent.changed() => if changed.is_err() { return },
+        }
+        let process = agent.borrow_and_update().clone();
+        let died = process
+            .as_ref()
+            .is_some_and(|process| process_status(process) == ProcessStatus::Dead);
+        if died && try_transition(&state, LeaseState::Waiting, LeaseState::Released) {
+            let _ = store.release_lease(&lease).await;
+            return;
+        }
+        // The next write reports a lost lease. Any other error, such as a busy store, may not occur at the next
+        // heartbeat.
+        let outcome = store.record_heartbeat(&lease, process, now()).await;
+        if matches!(outcome, Err(StoreError::LeaseLost(_))) {
+            return;
         }
     }
 }

@@ -3,10 +3,7 @@
 use std::ops::ControlFlow;
 
 use segue_catalog::NativeSession;
-use segue_core::session::{
-    Decision, Effects, Message, Session, Title, Turn, collect_effects, plan_revert,
-};
-use segue_store::Lease;
+use segue_core::session::{Effects, Message, Session, Title, Turn, collect_effects, plan_revert};
 
 use crate::SessionError;
 use crate::native::{read_native_outline, read_native_turns};
@@ -58,16 +55,11 @@ impl SessionEditor {
         plan_revert(count, to)?;
         let mut turn_messages = Vec::new();
         for turn in turns.iter().filter(|turn| i64::from(turn.number) > to) {
-            turn_messages.push((
-                turn.number,
-                merge_chunks(self.context.store.messages(turn.id).await?),
-            ));
+            let messages = self.context.store.messages(turn.id).await?;
+            turn_messages.push((turn.number, merge_chunks(messages)));
         }
-        Ok(build_revert_plan(
-            count,
-            turn_messages,
-            &session.project.cwd,
-        ))
+        let cwd = &session.project.cwd;
+        Ok(build_revert_plan(count, turn_messages, cwd))
     }
 
     /// Previews a revert of a native session to turn `to`, without changing anything.
@@ -97,7 +89,7 @@ impl SessionEditor {
     /// Collects the changes that turns made to files.
     pub(crate) async fn collect_turn_effects(
         &self,
-        turns: impl IntoIterator<Item = &Turn>,
+        turns: &[&Turn],
         session: &Session,
     ) -> Result<Effects, SessionError> {
         let mut messages = Vec::new();
@@ -105,27 +97,6 @@ impl SessionEditor {
             messages.extend(merge_chunks(self.context.store.messages(turn.id).await?));
         }
         Ok(collect_effects(&messages, &session.project.cwd))
-    }
-
-    /// Reopens a leg that ended at the new head, after the head has moved. Logs the decision and adds it to
-    /// `decisions`.
-    pub(crate) async fn reopen_leg_at_head(
-        &self,
-        lease: &Lease,
-        session: Session,
-        decisions: &mut Vec<Decision>,
-    ) -> Result<Session, SessionError> {
-        let snapshot = self.context.require_snapshot(&session.id).await?;
-        let reopening = self
-            .reconciler
-            .reopen_leg_at_head(lease, &snapshot, &session.provider);
-        let Some(decision) = reopening.await? else {
-            return Ok(session);
-        };
-        let (store, at) = (&self.context.store, self.context.now());
-        store.log_decision(lease, &decision, at).await?;
-        decisions.push(decision);
-        Ok(self.context.require_session(&session.id).await?)
     }
 }
 

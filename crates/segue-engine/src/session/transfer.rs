@@ -1,22 +1,19 @@
 //! Import of sessions from other programs, and export to them. Neither runs an agent or compacts a session.
 
-use std::collections::HashSet;
-
-use jiff::Timestamp;
 use segue_core::checkpoint::{
     Checkpoint, CheckpointReason, CheckpointVersion, render_checkpoint, total_saved_tokens,
 };
-use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
+use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{
-    Decision, MatchedBy, Message, Part, Project, Role, Session, Title, TurnState, Usage,
+    Decision, MatchedBy, Message, Project, Role, Session, Title, TurnState, Usage,
 };
 use segue_formats::{
     ExistingSession, ExtraFields, ImportDifference, PortableCheckpoint, PortableMessage,
     PortableSession,
 };
 use segue_store::{
-    AdoptedTurn, ImportedCheckpoint, ImportedSession, NewSession, PageRequest, SessionFilter,
-    SessionOrigin, StoreError,
+    AdoptedTurn, ImportedCheckpoint, ImportedSession, NewSession, SessionFilter, SessionOrigin,
+    StoreError,
 };
 
 use crate::checkpoint::edit::versions_on_path;
@@ -87,23 +84,17 @@ impl SessionEditor {
         project: &Project,
         name: &str,
     ) -> Result<Vec<SessionId>, SessionError> {
+        let store = &self.context.store;
         let mut ids = Vec::new();
         if let Ok(id) = SessionId::parse(name)
-            && self.context.store.session(&id).await?.is_some()
+            && store.session(&id).await?.is_some()
         {
             ids.push(id);
         }
-        for candidate in self.context.store.ref_candidates(name).await? {
-            if candidate.matched_by == MatchedBy::Alias
-                && self
-                    .context
-                    .require_session(&candidate.id)
-                    .await?
-                    .project
-                    .key
-                    == project.key
-            {
-                ids.push(candidate.id);
+        for candidate in store.ref_candidates(name).await? {
+            if candidate.matched_by == MatchedBy::Alias {
+                let session = self.context.require_session(&candidate.id).await?;
+                ids.extend((session.project.key == project.key).then_some(candidate.id));
             }
         }
         Ok(ids)
@@ -111,29 +102,25 @@ impl SessionEditor {
 
     /// Loads the parts of a stored session that [`PortableSession::find_difference`] compares.
     async fn load_stored_content(&self, id: &SessionId) -> Result<ExistingSession, SessionError> {
-        let mut lines = Vec::new();
-        for turn in self.context.store.turns(id).await? {
-            let messages = merge_chunks(self.context.store.messages(turn.id).await?);
-            let numbered = messages.iter().enumerate();
-            lines.extend(
-                numbered
-                    .filter_map(|(seq, message)| to_portable_message(message, seq, turn.number)),
-            );
+        let store = &self.context.store;
+        let mut messages = Vec::new();
+        for turn in store.turns(id).await? {
+            let merged = merge_chunks(store.messages(turn.id).await?);
+            let numbered = merged.iter().enumerate();
+            let portable = numbered
+                .filter_map(|(seq, message)| to_portable_message(message, seq, turn.number));
+            messages.extend(portable);
         }
         let mut checkpoints = Vec::new();
-        for version in self.context.store.checkpoints(id).await? {
-            let stored = self.context.store.checkpoint(id, version.n).await?;
+        for version in store.checkpoints(id).await? {
+            let stored = store.checkpoint(id, version.n).await?;
             checkpoints.extend(stored.map(|(_, checkpoint)| checkpoint));
         }
+        let origin = store.session_origin(id).await?;
         Ok(ExistingSession {
             purpose: self.context.require_session(id).await?.purpose,
-            messages: lines,
-            extra_fields: self
-                .context
-                .store
-                .session_origin(id)
-                .await?
-                .map(|origin| origin.extra_fields),
+            messages,
+            extra_fields: origin.map(|origin| origin.extra_fields),
             checkpoints,
         })
     }
@@ -163,8 +150,10 @@ impl SessionEditor {
             ImportMatch::Conflicting(conflicts) => conflicts,
         };
         let now = self.context.now();
-        let session = &clamp_times(session, now);
-        let source = session.clone();
+        let mut session = session.clone();
+        // A session with a future date would stay the latest one.
+        session.limit_times_to(now);
+        let (session, source) = (&session, session.clone());
         let (turns, checkpoint) = run_blocking(move || {
             let (mut turns, checkpoint) = build_turns_and_checkpoint(&source);
             for message in turns.iter_mut().flat_map(|turn| &mut turn.messages) {
@@ -188,25 +177,29 @@ impl SessionEditor {
             decision: decision.clone(),
             distinct_from: conflicts.into_iter().map(|conflict| conflict.id).collect(),
         };
-        let provider = self
-            .choose_import_provider(session, project, requested_provider)
-            .await?;
-        let new = self
-            .build_imported_session(session, project, &provider)
-            .await?;
+        let (context, store) = (&self.context, &self.context.store);
+        let owner = &context.environment.process;
+        let title = session.title.clone();
+        let new = NewSession {
+            id: context.draw_session_id(session.created_at),
+            project: project.clone(),
+            title: title.unwrap_or_else(|| derive_title(session)),
+            purpose: session.purpose.clone(),
+            provider: self
+                .choose_import_provider(session, project, requested_provider)
+                .await?,
+            at: session.created_at,
+            conflict_filter: None,
+        };
         loop {
-            let owner = self.context.environment.process.clone();
-            let importing = self
-                .context
-                .store
-                .import_session(new.clone(), owner, imported.clone());
+            let importing = context.create_session(new.clone(), |new| {
+                store.import_session(new, owner.clone(), imported.clone())
+            });
             match importing.await {
                 // A concurrent process imported this session, or another session of the same name.
                 Err(StoreError::PurposeTaken(existing)) => {
-                    if session
-                        .find_difference(&self.load_stored_content(&existing).await?)
-                        .is_none()
-                    {
+                    let stored = self.load_stored_content(&existing).await?;
+                    if session.find_difference(&stored).is_none() {
                         return Ok(ImportOutcome::AlreadyPresent(existing));
                     }
                     imported.distinct_from.push(existing);
@@ -223,57 +216,25 @@ impl SessionEditor {
         project: &Project,
         requested_provider: Option<&ProviderId>,
     ) -> Result<ProviderId, SessionError> {
+        let agents = &self.context.agents;
         let recorded = session.provider.as_ref();
-        let recorded = recorded.filter(|provider| self.context.agents.get(provider).is_ok());
+        let recorded = recorded.filter(|provider| agents.get(provider).is_ok());
         if let Some(preferred) = requested_provider.or(recorded) {
             return Ok(preferred.clone());
         }
-        let filter = SessionFilter {
-            project: Some(project.key.clone()),
-            ..SessionFilter::default()
-        };
-        let last = self
-            .context
-            .store
-            .list_sessions(&filter, PageRequest::first(1))
-            .await?
-            .sessions;
-        let last = last.into_iter().next().map(|session| session.provider);
-        let first = self.context.agents.providers().next().cloned();
-        Ok(last.or(first).unwrap_or_else(ProviderId::rehearsal))
-    }
-
-    /// Builds the session to create, with the original creation time and an unused id.
-    async fn build_imported_session(
-        &self,
-        session: &PortableSession,
-        project: &Project,
-        provider: &ProviderId,
-    ) -> Result<NewSession, SessionError> {
-        let at = session.created_at;
-        let mut id = SessionId::from_timestamp(at, (self.context.environment.random)());
-        while self.context.store.session(&id).await?.is_some() {
-            id = SessionId::from_timestamp(at, (self.context.environment.random)());
-        }
-        Ok(NewSession {
-            id,
-            project: project.clone(),
-            title: session
-                .title
-                .clone()
-                .unwrap_or_else(|| derive_title(session)),
-            purpose: session.purpose.clone(),
-            provider: provider.clone(),
-            at,
-            conflict_filter: None,
-        })
+        let project_filter = SessionFilter::in_project(&project.key);
+        let last = self.context.newest_session(project_filter).await?;
+        let last = last.map(|session| session.provider);
+        let first = || agents.providers().next().cloned();
+        Ok(last.or_else(first).unwrap_or_else(ProviderId::rehearsal))
     }
 
     /// Converts a session to its portable form: its messages, its active checkpoint, and the extra fields that were
     /// saved when it was imported.
     pub async fn export_session(&self, session: Session) -> Result<ExportOutcome, SessionError> {
+        let store = &self.context.store;
         let active = match session.head {
-            Some(head) => self.context.store.checkpoint_at(&session.id, head).await?,
+            Some(head) => store.checkpoint_at(&session.id, head).await?,
             None => None,
         };
         let covers = active.as_ref().map_or(0, |(version, _)| version.covers);
@@ -281,11 +242,10 @@ impl SessionEditor {
         let (transcript, past, lines, omitted_messages) = run_blocking(move || {
             let (mut past, mut lines, mut omitted_messages) = (Vec::new(), Vec::new(), 0);
             for transcript_turn in &transcript.turns {
+                let number = transcript_turn.turn.number;
                 for (seq, message) in transcript_turn.messages.iter().enumerate() {
-                    match to_portable_message(message, seq, transcript_turn.turn.number)
-                        .map(with_token_count)
-                    {
-                        Some(line) if transcript_turn.turn.number <= covers => past.push(line),
+                    match to_portable_message(message, seq, number).map(with_token_count) {
+                        Some(line) if number <= covers => past.push(line),
                         Some(line) => lines.push(line),
                         None => omitted_messages += usize::from(message.role != Role::System),
                     }
@@ -296,21 +256,20 @@ impl SessionEditor {
         .await;
         let session = transcript.session;
         let checkpoint = match active {
-            Some((version, checkpoint)) => {
+            Some((version, content)) => {
                 let chain = transcript.turns.iter().map(|turn| turn.turn.id).collect();
-                Some(
-                    self.build_portable_checkpoint(&session.id, chain, version, checkpoint)
-                        .await?,
-                )
+                let versions = store.checkpoints(&session.id).await?;
+                let versions = versions_on_path(&versions, &chain);
+                Some(to_portable_checkpoint(version, content, &versions))
             }
             None => None,
         };
-        let origin = self.context.store.session_origin(&session.id).await?;
+        let origin = store.session_origin(&session.id).await?;
         let mut portable = PortableSession {
             name: export_name(&session, origin.as_ref()),
             // If the role is no longer configured, only the purpose contains its name.
             role: self.context.session_role(&session).ok().flatten().cloned(),
-            context: self.context.store.saved_context(&session.id).await?,
+            context: store.saved_context(&session.id).await?,
             title: Some(session.title),
             purpose: session.purpose,
             provider: Some(session.provider),
@@ -335,27 +294,24 @@ impl SessionEditor {
             omitted_messages,
         })
     }
+}
 
-    /// Returns a checkpoint with its metadata, such as the tokens that it and all versions before it saved.
-    async fn build_portable_checkpoint(
-        &self,
-        id: &SessionId,
-        chain: HashSet<TurnId>,
-        version: CheckpointVersion,
-        checkpoint: Checkpoint,
-    ) -> Result<PortableCheckpoint, SessionError> {
-        let versions = versions_on_path(&self.context.store.checkpoints(id).await?, &chain);
-        let first = versions.iter().map(|version| version.at).min();
-        Ok(PortableCheckpoint {
-            content: checkpoint,
-            version: u64::from(version.n),
-            created_at: first.unwrap_or(version.at),
-            updated_at: version.at,
-            tokens: version.tokens,
-            last_compaction_tokens: last_compaction_tokens(&versions),
-            saved_tokens: total_saved_tokens(&versions),
-            is_unchanged_since_import: version.reason == CheckpointReason::Imported,
-        })
+/// Returns a checkpoint with its metadata, such as the tokens that it and all versions before it saved.
+fn to_portable_checkpoint(
+    version: CheckpointVersion,
+    content: Checkpoint,
+    versions: &[CheckpointVersion],
+) -> PortableCheckpoint {
+    let first = versions.iter().map(|version| version.at).min();
+    PortableCheckpoint {
+        content,
+        version: u64::from(version.n),
+        created_at: first.unwrap_or(version.at),
+        updated_at: version.at,
+        tokens: version.tokens,
+        last_compaction_tokens: last_compaction_tokens(versions),
+        saved_tokens: total_saved_tokens(versions),
+        is_unchanged_since_import: version.reason == CheckpointReason::Imported,
     }
 }
 
@@ -384,18 +340,17 @@ fn to_portable_message(message: &Message, seq: usize, turn: u32) -> Option<Porta
         Role::Assistant | Role::System => !text.is_empty(),
         Role::Tool => false,
     };
-    is_exported
-        .then(|| PortableMessage {
-            id: format!("{turn}-{seq}"),
-            at: message.at,
-            has_stated_time: true,
-            role: message.role,
-            tokens: None,
-            text,
-            extra_fields: serde_json::Map::new(),
-            is_imported: false,
-        })
-        .map(PortableMessage::with_textless_mark)
+    let to_message = || PortableMessage {
+        id: format!("{turn}-{seq}"),
+        at: message.at,
+        has_stated_time: true,
+        role: message.role,
+        tokens: None,
+        text,
+        extra_fields: serde_json::Map::new(),
+        is_imported: false,
+    };
+    is_exported.then(|| to_message().with_textless_mark())
 }
 
 fn with_token_count(line: PortableMessage) -> PortableMessage {
@@ -410,26 +365,17 @@ fn with_token_count(line: PortableMessage) -> PortableMessage {
 /// Versions from the user and from summarisers do not count, because they read no turns. `None` if the last compaction
 /// was imported, because then the saved fields contain the number.
 fn last_compaction_tokens(versions: &[CheckpointVersion]) -> Option<u64> {
-    let last_compaction = versions.iter().rev().find(|version| match version.reason {
+    let tokens_read = |version: &CheckpointVersion| match version.reason {
         CheckpointReason::Budget
         | CheckpointReason::Requested
-        | CheckpointReason::BriefTooLarge
-        | CheckpointReason::Imported => true,
+        | CheckpointReason::BriefTooLarge => Some(Some(version.replaced)),
+        CheckpointReason::Imported => Some(None),
         CheckpointReason::Summarised
         | CheckpointReason::Pinned
         | CheckpointReason::Edited
-        | CheckpointReason::Restored => false,
-    });
-    let own_compaction =
-        last_compaction.filter(|version| version.reason != CheckpointReason::Imported);
-    own_compaction.map(|version| version.replaced)
-}
-
-/// Returns the session with its times limited to `now`, because a session with a future date would stay the latest one.
-fn clamp_times(session: &PortableSession, now: Timestamp) -> PortableSession {
-    let mut session = session.clone();
-    session.limit_times_to(now);
-    session
+        | CheckpointReason::Restored => None,
+    };
+    versions.iter().rev().find_map(tokens_read).flatten()
 }
 
 /// Converts an imported session to turns, and to the checkpoint with the turn that it is attached to.
@@ -470,32 +416,37 @@ fn build_turns_and_checkpoint(
 }
 
 fn build_turn(lines: &[PortableMessage]) -> AdoptedTurn {
-    let messages = lines.iter();
-    let messages = messages.map(|line| Message::from_text(line.role, line.text.as_str(), line.at));
-    let (first, last) = (lines.first(), lines.last());
-    let started_at = first.map(|line| line.at).unwrap_or_default();
-    AdoptedTurn {
-        state: TurnState::Finished,
-        messages: messages.collect(),
-        usage: Usage::default(),
-        started_at,
-        ended_at: last.map_or(started_at, |line| line.at).max(started_at),
-        mark: None,
-    }
+    let to_message =
+        |line: &PortableMessage| Message::from_text(line.role, line.text.as_str(), line.at);
+    ended_turn(lines.iter().map(to_message).collect())
 }
 
 /// Builds a turn that replaces the missing messages with a note.
 fn placeholder_turn(checkpoint: &PortableCheckpoint) -> AdoptedTurn {
-    let at = checkpoint.updated_at;
     let note =
         "The earlier messages were not imported; the checkpoint of the session summarises them.";
-    let message = Message::new(Role::System, vec![Part::Text(note.to_owned())], at);
+    ended_turn(vec![Message::from_text(
+        Role::System,
+        note,
+        checkpoint.updated_at,
+    )])
+}
+
+fn ended_turn(messages: Vec<Message>) -> AdoptedTurn {
+    let started_at = messages
+        .first()
+        .map(|message| message.at)
+        .unwrap_or_default();
+    let ended_at = messages
+        .last()
+        .map(|message| message.at)
+        .unwrap_or_default();
     AdoptedTurn {
         state: TurnState::Finished,
-        messages: vec![message],
+        messages,
         usage: Usage::default(),
-        started_at: at,
-        ended_at: at,
+        started_at,
+        ended_at: ended_at.max(started_at),
         mark: None,
     }
 }

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::attempt::AttemptState;
 use super::watchdog::Watchdog;
-use super::{TurnOutcome, TurnRun, sleep_until_deadline, wait_for_stop};
+use super::{TurnOutcome, TurnRun, sleep_until_deadline};
 use crate::{StopLevel, TurnError, TurnEvent};
 
 /// Maximum number of unexpected lines that are reported per turn, because an agent that prints only such lines must not
@@ -33,22 +33,15 @@ const SEGUE_TOOLS: [&str; 3] = ["session_describe", "session_history", "session_
 struct PendingStop {
     /// Deadline after which the agent is ended.
     deadline: Instant,
-    /// Failure that caused the stop. `None` if the user requested it.
-    failure: Option<Failure>,
+    /// Outcome of the turn, whatever the agent answers.
+    outcome: TurnOutcome,
 }
 
 impl PendingStop {
-    fn new(failure: Option<Failure>) -> Self {
+    fn new(outcome: TurnOutcome) -> Self {
         Self {
             deadline: Instant::now() + STOP_GRACE_PERIOD,
-            failure,
-        }
-    }
-
-    fn outcome(pending_stop: Option<Self>) -> TurnOutcome {
-        match pending_stop.and_then(|pending_stop| pending_stop.failure) {
-            Some(failure) => TurnOutcome::from_failure(failure),
-            None => TurnOutcome::with_state(TurnState::Cancelled),
+            outcome,
         }
     }
 }
@@ -60,29 +53,30 @@ impl TurnRun<'_> {
         attempt: &mut AttemptState,
         connection: &mut dyn AgentConnection,
     ) -> Result<TurnOutcome, TurnError> {
-        let mut watchdog = Watchdog::new(attempt.agent.options.timeouts);
+        let cancelled = || TurnOutcome::with_state(TurnState::Cancelled);
+        let mut watchdog = Watchdog::new(attempt.agent.timeouts);
         let mut pending_stop: Option<PendingStop> = None;
         loop {
-            let level = if pending_stop.is_some() {
-                StopLevel::Immediate
-            } else {
-                StopLevel::Graceful
+            let (level, stop_deadline, timeout) = match &pending_stop {
+                Some(pending_stop) => (StopLevel::Immediate, Some(pending_stop.deadline), None),
+                None => (StopLevel::Graceful, None, watchdog.deadline()),
             };
             tokio::select! {
                 biased;
-                () = wait_for_stop(self.stop.clone(), level) => {
+                () = self.wait_for_stop(level) => {
                     if pending_stop.is_some() {
-                        return Ok(TurnOutcome::with_state(TurnState::Cancelled));
+                        return Ok(cancelled());
                     }
-                    pending_stop = Some(PendingStop::new(None));
+                    pending_stop = Some(PendingStop::new(cancelled()));
                     connection.cancel();
                     self.emit(TurnEvent::Stopping).await?;
                 }
-                () = sleep_until_deadline(pending_stop.as_ref().map(|pending_stop| pending_stop.deadline)) => {
-                    return Ok(PendingStop::outcome(pending_stop));
+                () = sleep_until_deadline(stop_deadline) => {
+                    return Ok(pending_stop.map_or_else(cancelled, |stop| stop.outcome));
                 }
-                () = sleep_until_deadline(watchdog.deadline().filter(|_| pending_stop.is_none())) => {
-                    pending_stop = Some(PendingStop::new(Some(watchdog.timeout_failure())));
+                () = sleep_until_deadline(timeout) => {
+                    let failed = TurnOutcome::from_failure(watchdog.timeout_failure());
+                    pending_stop = Some(PendingStop::new(failed));
                     connection.cancel();
                 }
                 () = sleep_until_deadline(self.recorder.draft_deadline()) => {
@@ -125,9 +119,9 @@ impl TurnRun<'_> {
         if previous_id.as_ref() == Some(&native_id) {
             return Ok(());
         }
-        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
+        let (store, leg) = (self.store(), attempt_leg.leg.id);
         store
-            .set_leg_native_id(lease, attempt_leg.leg.id, &native_id)
+            .set_leg_native_id(self.lease(), leg, &native_id)
             .await?;
         if let Some(from) = previous_id {
             let to = native_id.clone();
@@ -147,8 +141,8 @@ impl TurnRun<'_> {
             self.report.usage.update(end.usage);
         }
         // After a request to stop, the agent's answer does not change the outcome.
-        if pending_stop.is_some() {
-            return Ok(PendingStop::outcome(pending_stop));
+        if let Some(pending_stop) = pending_stop {
+            return Ok(pending_stop.outcome);
         }
         let end = match end {
             Ok(end) => end,
@@ -181,27 +175,18 @@ impl TurnRun<'_> {
         attempt: &mut AttemptState,
         event: AgentEvent,
     ) -> Result<(), TurnError> {
-        let at = self.now();
         match event {
             AgentEvent::Text(text) => {
-                let (message, ended) = self
-                    .recorder
-                    .append_text(DraftKind::Text, &text, at)
-                    .await?;
-                self.emit_saved(ended).await?;
+                let message = self.append_text(DraftKind::Text, &text).await?;
                 self.emit(TurnEvent::Text { message, text }).await?;
             }
             AgentEvent::Thought(text) => {
-                let (message, ended) = self
-                    .recorder
-                    .append_text(DraftKind::Thought, &text, at)
-                    .await?;
-                self.emit_saved(ended).await?;
+                let message = self.append_text(DraftKind::Thought, &text).await?;
                 self.emit(TurnEvent::Thought { message, text }).await?;
             }
             AgentEvent::Tool(call) => {
                 self.flag_role_violation(&call).await?;
-                let seq = self.recorder.record_tool_call(&call, at).await?;
+                let seq = self.recorder.record_tool_call(&call, self.now()).await?;
                 self.emit(TurnEvent::Tool(call)).await?;
                 self.emit_saved(Some(seq)).await?;
             }
@@ -212,27 +197,29 @@ impl TurnRun<'_> {
             AgentEvent::Title(title) => self.suggest_title(&attempt.sent_text, &title).await?,
             AgentEvent::Plan(steps) => {
                 let part = Part::Unknown(plan_to_json(&steps));
-                let seq = self.recorder.record_part(part, at).await?;
+                let seq = self.recorder.record_part(part, self.now()).await?;
                 self.emit(TurnEvent::Plan(steps)).await?;
                 self.emit_saved(Some(seq)).await?;
             }
-            AgentEvent::Compacted => {
-                self.record_context_loss(attempt).await?;
-            }
-            AgentEvent::Data(data) => {
-                let seq = self
-                    .recorder
-                    .record_part(Part::InlineData(data), at)
-                    .await?;
-                self.emit_saved(Some(seq)).await?;
-            }
-            AgentEvent::Unknown(json) => {
-                let seq = self.recorder.record_part(Part::Unknown(json), at).await?;
-                self.emit_saved(Some(seq)).await?;
-            }
-            AgentEvent::Garbage(line) => self.report_oddity(&line).await?,
+            AgentEvent::Compacted => self.record_context_loss(attempt).await?,
+            AgentEvent::Data(data) => self.record_part(Part::InlineData(data)).await?,
+            AgentEvent::Unknown(json) => self.record_part(Part::Unknown(json)).await?,
+            AgentEvent::Garbage(line) => self.report_oddity(line).await?,
         }
         Ok(())
+    }
+
+    /// Records streamed text, and reports the message that it ended. Returns the number of its own message.
+    async fn append_text(&mut self, kind: DraftKind, text: &str) -> Result<u32, StoreError> {
+        let at = self.now();
+        let (message, ended) = self.recorder.append_text(kind, text, at).await?;
+        self.emit_saved(ended).await?;
+        Ok(message)
+    }
+
+    async fn record_part(&mut self, part: Part) -> Result<(), StoreError> {
+        let seq = self.recorder.record_part(part, self.now()).await?;
+        self.emit_saved(Some(seq)).await
     }
 
     pub(super) async fn emit_saved(&mut self, message: Option<u32>) -> Result<(), StoreError> {
@@ -261,20 +248,18 @@ impl TurnRun<'_> {
         Ok(context.store.suggest_title(id, &title).await?)
     }
 
-    async fn report_oddity(&mut self, line: &str) -> Result<(), TurnError> {
+    async fn report_oddity(&mut self, line: String) -> Result<(), StoreError> {
         self.oddity_count += 1;
         if self.oddity_count > MAX_REPORTED_ODDITIES {
             return Ok(());
         }
-        let line = line.to_owned();
-        Ok(self
-            .record_decision(Decision::UnexpectedOutput { line })
-            .await?)
+        self.record_decision(Decision::UnexpectedOutput { line })
+            .await
     }
 
     /// Notes that the agent used a tool that its role does not allow, without requesting permission.
     async fn flag_role_violation(&mut self, call: &ToolCall) -> Result<(), TurnError> {
-        let Some(role) = &self.role else {
+        let Some(role) = self.runner.context.session_role(&self.snapshot.session)? else {
             return Ok(());
         };
         let violates_role = call.status == ToolStatus::Completed
@@ -298,9 +283,10 @@ impl TurnRun<'_> {
     ) -> Result<PermissionAnswer, TurnError> {
         let at = self.now();
         self.recorder.record_tool_call(&request.call, at).await?;
-        let policy = attempt.agent.options.permissions;
+        let policy = attempt.agent.permissions;
         let by_policy = || PermissionSource::Policy { policy };
-        let automatic_answer = match &self.role {
+        let role = self.runner.context.session_role(&self.snapshot.session)?;
+        let automatic_answer = match role {
             _ if is_segue_tool(&request.call) => Some((request.allow_answer(), by_policy())),
             Some(role) if !role.can_make_call(&request.call) => {
                 let role = role.name.clone();
@@ -339,7 +325,7 @@ impl TurnRun<'_> {
             .ok()?;
         tokio::select! {
             answer = answer => answer.ok(),
-            () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => Some(PermissionAnswer::Cancelled),
+            () = self.wait_for_stop(StopLevel::Graceful) => Some(PermissionAnswer::Cancelled),
         }
     }
 }

@@ -5,22 +5,20 @@
 
 use jiff::Timestamp;
 use segue_agents::AgentConnection;
-use segue_core::id::{LegId, NativeId, ProviderId};
-use segue_core::policy::{ProviderHealth, WaitReason};
+use segue_core::id::{NativeId, ProviderId};
+use segue_core::policy::WaitReason;
 use segue_core::session::{
-    Decision, DecisionKind, Leg, NewNativeCause, OpenMode, OpenReason, OpeningPlan, ResolutionStep,
-    TurnState,
+    Decision, Leg, NewNativeCause, OpenMode, OpenReason, OpeningPlan, ResolutionStep, TurnState,
 };
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
-use super::admission::{AdmittedPrompt, AgentOptions};
-use super::begin::opening_step;
+use super::admission::AttemptAgent;
 use super::context_loss::ContextChange;
-use super::{TurnOutcome, TurnRun, TurnRunner, wait_for_stop};
+use super::{TurnOutcome, TurnRun};
 use crate::leg::agent_pool::PooledAgent;
-use crate::leg::open_leg::{OpenLeg, OpenLegError, OpenLegRequest};
-use crate::{ChatRequest, StopLevel, TurnError, TurnEvent};
+use crate::leg::open_leg::{OpenLeg, OpenLegError, guard_decisions};
+use crate::{StopLevel, TurnError, TurnEvent};
 
 /// Opening of a native session for an attempt.
 pub(crate) enum Opening {
@@ -38,27 +36,26 @@ pub(crate) enum Opening {
 impl Opening {
     /// Returns the resolution step that describes the opening.
     pub(super) fn to_step(&self, provider: &ProviderId) -> ResolutionStep {
-        match self {
-            Self::Planned(plan) => opening_step(plan, provider, false),
-            Self::Live { leg, .. } => {
-                opening_step(&OpeningPlan::Resume(leg.clone()), provider, true)
+        let provider = provider.clone();
+        let (leg, is_running) = match self {
+            Self::Planned(OpeningPlan::Resume(leg)) => (leg, false),
+            Self::Live { leg, .. } => (leg, true),
+            Self::Planned(OpeningPlan::Start(plan)) => {
+                let cause = plan.cause.clone();
+                return ResolutionStep::NativeStarted { provider, cause };
             }
-            Self::Compact(_) => ResolutionStep::NativeStarted {
-                provider: provider.clone(),
-                cause: NewNativeCause::Compacted { compaction: None },
-            },
+            Self::Compact(_) => {
+                let cause = NewNativeCause::Compacted { compaction: None };
+                return ResolutionStep::NativeStarted { provider, cause };
+            }
+        };
+        ResolutionStep::NativeResumed {
+            provider,
+            native_id: leg.native_id.clone(),
+            leg: leg.number,
+            is_running,
         }
     }
-}
-
-/// Agent of an attempt.
-pub(super) struct AttemptAgent {
-    pub(super) provider: ProviderId,
-    pub(super) options: AgentOptions,
-    /// Health of the agent in the session before the attempt.
-    pub(super) health: ProviderHealth,
-    /// Whether a cooldown of the agent is on record.
-    pub(super) has_cooldown: bool,
 }
 
 /// An attempt that has not started.
@@ -72,14 +69,14 @@ pub(super) struct PlannedAttempt {
 }
 
 /// State of an attempt that has started.
-pub(super) struct AttemptState {
-    pub(super) agent: AttemptAgent,
+pub(crate) struct AttemptState {
+    pub(crate) agent: AttemptAgent,
     /// Leg on which the prompt runs. `None` until a leg is open.
     pub(super) leg: Option<AttemptLeg>,
     /// Text that was sent, including the brief. Empty if none was sent.
     pub(super) sent_text: String,
     /// Whether the agent refused the text before.
-    pub(super) is_resent: bool,
+    pub(crate) is_resent: bool,
     /// Whether the agent has produced output.
     pub(super) has_output: bool,
     /// Change of the agent's context.
@@ -87,12 +84,13 @@ pub(super) struct AttemptState {
 }
 
 /// Leg of an attempt.
-pub(super) struct AttemptLeg {
+pub(crate) struct AttemptLeg {
     /// The leg before the attempt.
-    pub(super) leg: Leg,
-    pub(super) native_id: Option<NativeId>,
-    pub(super) open_mode: OpenMode,
-    pub(super) reason: OpenReason,
+    pub(crate) leg: Leg,
+    pub(crate) native_id: Option<NativeId>,
+    pub(crate) open_mode: OpenMode,
+    /// Reason for the choice of `open_mode`.
+    pub(crate) reason: OpenReason,
 }
 
 /// An attempt that has ended.
@@ -102,6 +100,12 @@ pub(super) struct EndedAttempt {
     /// Time at which the wait after the attempt started. Later activity in the native session does not belong to this
     /// turn. `None` if the turn did not end during a wait.
     pub(super) waiting_since: Option<Timestamp>,
+}
+
+impl EndedAttempt {
+    pub(super) fn provider(&self) -> &ProviderId {
+        &self.state.agent.provider
+    }
 }
 
 impl AttemptState {
@@ -126,29 +130,6 @@ impl AttemptState {
     }
 }
 
-impl TurnRunner {
-    /// Plans an attempt with an admitted prompt.
-    pub(super) fn plan_attempt(
-        &self,
-        request: &ChatRequest,
-        admitted: AdmittedPrompt,
-        opening: Opening,
-    ) -> Result<PlannedAttempt, TurnError> {
-        let replaced_provider = admitted.replaced_provider.as_ref();
-        Ok(PlannedAttempt {
-            agent: AttemptAgent {
-                options: self.agent_options(request, &admitted.provider, replaced_provider)?,
-                provider: admitted.provider,
-                health: admitted.health,
-                has_cooldown: admitted.has_cooldown,
-            },
-            wait: admitted.wait,
-            opening,
-            resent_text: None,
-        })
-    }
-}
-
 impl TurnRun<'_> {
     /// Opens a leg, sends the prompt, and processes the agent's events until the attempt ends.
     pub(super) async fn run_attempt(
@@ -168,23 +149,15 @@ impl TurnRun<'_> {
             ..
         } = planned;
         let mut state = AttemptState::new(agent, resent_text.is_some());
-        let is_attempt_recorded = matches!(opening, Opening::Live { .. });
-        let request = OpenLegRequest {
-            chat: &self.request,
-            snapshot: &self.snapshot,
-            guard: self.guard,
-            provider: &state.agent.provider,
-            options: &state.agent.options,
-            is_resent: state.is_resent,
-        };
+        let is_recorded = matches!(opening, Opening::Live { .. });
         let opened = tokio::select! {
             // A prompt for a running agent is recorded as sent, so it is sent even if the user stops at this moment.
             biased;
-            opened = self.runner.open_leg(&request, opening) => Some(opened),
-            () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => None,
+            opened = self.open_leg(&state, opening) => Some(opened),
+            () = self.wait_for_stop(StopLevel::Graceful) => None,
         };
         let open_leg = match opened {
-            Some(Ok(leg)) => leg,
+            Some(Ok(open_leg)) => open_leg,
             Some(Err(OpenLegError::Agent(error))) => {
                 let failure = error.to_failure(self.now());
                 return Ok(state.end(TurnOutcome::from_failure(failure)));
@@ -201,8 +174,6 @@ impl TurnRun<'_> {
         let OpenLeg {
             leg,
             mut connection,
-            open_mode,
-            reason,
             brief,
             decisions,
         } = open_leg;
@@ -210,38 +181,30 @@ impl TurnRun<'_> {
             // The agent may or may not have stored the text that it refused, so all of it is sent again.
             (Some(text), None) => text,
             (_, Some(brief)) => format!("{brief}{}", self.request.prompt),
-            (None, None) => self.prompt_for_resumed(&leg, &mut state).await?,
+            (None, None) => self.prompt_for_resumed(&leg.leg, &mut state).await?,
         };
-        let leg_id = leg.id;
         let span = Span::current();
-        span.record("leg", leg.number);
+        span.record("leg", leg.leg.number);
         if let Some(native_id) = &leg.native_id {
             span.record("native_id", native_id.as_str());
         }
-        tracing::info!(mode = open_mode.as_str(), "leg opened");
-        state.leg = Some(AttemptLeg {
-            native_id: leg.native_id.clone(),
-            leg,
-            open_mode,
-            reason,
-        });
-        let unrecorded_leg = (!is_attempt_recorded).then_some(leg_id);
-        let outcome = match self.report_leg(&state, decisions).await {
-            Ok(()) => {
-                self.send_prompt(&mut state, connection.as_mut(), unrecorded_leg)
-                    .await
-            }
-            Err(error) => Err(error),
-        };
+        tracing::info!(mode = leg.open_mode.as_str(), "leg opened");
+        state.leg = Some(leg);
+        let sending = self.send_prompt(&mut state, connection.as_mut(), decisions, is_recorded);
+        let outcome = sending.await;
         self.release_agent(&state, connection, &outcome).await?;
         Ok(state.end(outcome?))
     }
 
-    async fn report_leg(
+    /// Reports the leg, sends the text and processes the agent's events. Unless `is_recorded` is `true`, first records
+    /// that the text is about to be sent.
+    async fn send_prompt(
         &mut self,
-        state: &AttemptState,
+        state: &mut AttemptState,
+        connection: &mut dyn AgentConnection,
         decisions: Vec<Decision>,
-    ) -> Result<(), TurnError> {
+        is_recorded: bool,
+    ) -> Result<TurnOutcome, TurnError> {
         if let Some(attempt_leg) = &state.leg {
             self.emit(TurnEvent::Opened {
                 provider: state.agent.provider.clone(),
@@ -250,28 +213,13 @@ impl TurnRun<'_> {
                 mode: attempt_leg.open_mode,
             })
             .await?;
-        }
-        for decision in decisions {
-            let is_repeated = decision.kind() == DecisionKind::Protected
-                && self.report.decisions.contains(&decision);
-            if !is_repeated {
-                self.record_decision(decision).await?;
+            self.record_decisions(decisions).await?;
+            if !is_recorded {
+                let (store, leg) = (self.store(), attempt_leg.leg.id);
+                store
+                    .begin_attempt(self.lease(), self.turn, leg, self.now())
+                    .await?;
             }
-        }
-        Ok(())
-    }
-
-    /// Sends the text and processes the agent's events. If `unrecorded_leg` is given, first records that the text is about
-    /// to be sent on that leg.
-    async fn send_prompt(
-        &mut self,
-        state: &mut AttemptState,
-        connection: &mut dyn AgentConnection,
-        unrecorded_leg: Option<LegId>,
-    ) -> Result<TurnOutcome, TurnError> {
-        if let Some(leg) = unrecorded_leg {
-            let (store, lease, at) = (&self.runner.context.store, &self.guard.lease, self.now());
-            store.begin_attempt(lease, self.turn, leg, at).await?;
         }
         self.report.sent = true;
         match connection.send_prompt(&state.sent_text).await {
@@ -309,8 +257,8 @@ impl TurnRun<'_> {
             let pooled_agent = PooledAgent {
                 leg: attempt_leg.leg.id,
                 tip: self.turn,
-                permissions: state.agent.options.permissions,
-                model: state.agent.options.model.clone(),
+                permissions: state.agent.permissions,
+                model: state.agent.model.clone(),
                 lease: self.guard.share_with_agent(process.as_ref()),
                 connection,
             };
@@ -318,9 +266,7 @@ impl TurnRun<'_> {
             pool.insert(&self.snapshot.session.id, pooled_agent).await;
             return Ok(());
         }
-        for action in connection.close().await {
-            self.report_guard_action(action).await?;
-        }
-        Ok(())
+        let actions = connection.close().await;
+        Ok(self.record_decisions(guard_decisions(actions)).await?)
     }
 }

@@ -5,7 +5,8 @@ use segue_core::session::Decision;
 
 use super::TurnRun;
 use super::attempt::AttemptState;
-use crate::TurnError;
+use crate::leg::open_leg::guard_decisions;
+use crate::{PlanError, TurnError};
 
 impl TurnRun<'_> {
     /// Determines whether compaction is due. `None` if this depends on the record, which has to be closed first.
@@ -24,11 +25,17 @@ impl TurnRun<'_> {
         let Some((before, added)) = estimates else {
             return Ok(None);
         };
-        let briefs = self.runner.briefs();
+        let size = before.saturating_add(added);
+        Ok(Some(self.is_size_due(attempt, size).await?))
+    }
+
+    /// Returns `true` if a native session of this size is due for compaction.
+    async fn is_size_due(&self, attempt: &AttemptState, size: u64) -> Result<bool, PlanError> {
+        let (briefs, session) = (self.runner.briefs(), &self.snapshot.session);
         let budget = briefs.provider_budget(&attempt.agent.provider).await?;
-        let tokens_and_budget = (before.saturating_add(added), budget);
-        let due = briefs.should_compact(session, self.turn, tokens_and_budget);
-        Ok(Some(due.await?))
+        briefs
+            .should_compact(session, self.turn, (size, budget))
+            .await
     }
 
     /// Compacts the session if that is due. The turn has ended by now, so a failure does not affect it.
@@ -59,10 +66,8 @@ impl TurnRun<'_> {
         let (session, provider) = (&self.snapshot.session, &attempt.agent.provider);
         let briefs = runner.briefs();
         if due.is_none() {
-            let budget = briefs.provider_budget(provider).await?;
-            let native_tokens = briefs.estimate_native_tokens(session, head).await?;
-            let due = briefs.should_compact(session, head, (native_tokens, budget));
-            if !due.await? {
+            let size = briefs.estimate_native_tokens(session, head).await?;
+            if !self.is_size_due(attempt, size).await? {
                 return Ok(None);
             }
         }
@@ -73,9 +78,8 @@ impl TurnRun<'_> {
         let (lease, up_to) = (&self.guard.lease, (head, CheckpointReason::Budget));
         let committing = runner.compactor.commit(lease, &plan, up_to, ended_leg);
         let summary = plan.to_summary(committing.await?.n);
-        for action in runner.context.agent_pool.end_agent(&session.id).await {
-            self.report_guard_action(action).await?;
-        }
+        let actions = runner.context.agent_pool.end_agent(&session.id).await;
+        self.record_decisions(guard_decisions(actions)).await?;
         Ok(Some(Decision::SessionCompacted(summary)))
     }
 }

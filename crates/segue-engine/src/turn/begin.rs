@@ -1,18 +1,18 @@
 //! The beginning of a turn: the session is found, leased and reconciled, the first attempt is planned, and the prompt is
 //! written.
 
-use segue_core::agent::RoleDescription;
-use segue_core::id::{ProviderId, SessionId};
+use segue_core::id::ProviderId;
 use segue_core::session::{
     Decision, EarlierAttempt, Message, OpeningPlan, ProviderRecords, ResolutionStep, Role, Session,
     SessionSnapshot, Title, Turn,
 };
-use segue_store::{NewSession, NewTurn, SessionFilter, StartedSession, StoreError};
+use segue_store::{NewSession, NewTurn, StoreError};
 use tracing::Instrument;
 
 use super::TurnRunner;
 use super::admission::AdmittedPrompt;
 use super::attempt::{Opening, PlannedAttempt};
+use crate::context::EngineContext;
 use crate::reconcile::ReconcileMode;
 use crate::resolve::{ResolutionTrace, Resolved, purpose_filter};
 use crate::session::lease::LeaseGuard;
@@ -24,24 +24,32 @@ pub(super) struct StartedTurn {
     pub(super) snapshot: SessionSnapshot,
     pub(super) guard: LeaseGuard,
     pub(super) turn: Turn,
-    /// Role of the session. `None` if it has no role.
-    pub(super) role: Option<RoleDescription>,
     pub(super) attempt: PlannedAttempt,
 }
 
 impl TurnRunner {
-    /// Resolves the session, and writes the prompt to it.
+    /// Resolves the session, and writes the prompt to it: as the first turn of a new session, or as the next turn of an
+    /// existing session, after its lease is acquired and it is reconciled.
     pub(super) async fn resolve_and_begin(
         &self,
         request: &ChatRequest,
         trace: &mut ResolutionTrace,
     ) -> Result<StartedTurn, TurnError> {
+        let purpose = request.target.purpose();
+        self.context
+            .role_description(purpose.and_then(|purpose| purpose.role.as_ref()))?;
         loop {
-            if let Some(purpose) = request.target.purpose() {
-                self.context.role_description(purpose.role.as_ref())?;
-            }
-            let resolved = self.resolver.resolve(request, trace).await?;
-            match self.begin_turn(request, resolved, trace).await {
+            let started = match self.resolver.resolve(request, trace).await? {
+                Resolved::Existing(session, chosen_provider) => {
+                    self.begin_in_session(request, &session, (chosen_provider, None), trace)
+                        .await
+                }
+                Resolved::New(provider, target) => {
+                    self.begin_new_session(request, provider, &target, trace)
+                        .await
+                }
+            };
+            match started {
                 // A concurrent process created the session since the lookup, so the next lookup finds it.
                 Err(TurnError::Access(AccessError::Store(StoreError::PurposeTaken(_)))) => {
                     trace.restart(request);
@@ -51,62 +59,65 @@ impl TurnRunner {
         }
     }
 
-    /// Writes the prompt: as the first turn of a new session, or as the next turn of an existing session, after its
-    /// lease is acquired and it is reconciled.
-    async fn begin_turn(
+    /// Creates a session with its first prompt and acquires its lease, or continues the session of a fallback agent.
+    /// Fails with [`StoreError::PurposeTaken`] if a session with the purpose exists by then.
+    async fn begin_new_session(
         &self,
         request: &ChatRequest,
-        resolved: Resolved,
+        provider: ProviderId,
+        target: &Target,
         trace: &mut ResolutionTrace,
     ) -> Result<StartedTurn, TurnError> {
-        let (provider, target) = match resolved {
-            Resolved::Existing(session, chosen_provider) => {
-                let replaced = None;
-                return self
-                    .begin_in_session(request, &session, (chosen_provider, replaced), trace)
-                    .await;
-            }
-            Resolved::New(provider, target) => (provider, target),
-        };
+        let store = &self.context.store;
         let providers = ProviderRecords {
             health: Vec::new(),
-            cooldowns: self.context.store.cooldowns().await?,
+            cooldowns: store.cooldowns().await?,
         };
-        let mut admitted = self.admit_prompt(request, None, &providers, provider)?;
+        let mut admitted = self.admit_prompt(request, None, &providers, (provider, None))?;
+        let provider = admitted.agent.provider.clone();
+        let mut fallback_session = None;
         if admitted.replaced_provider.is_some() {
-            let fallback = &admitted.provider;
             let lookup = self
                 .resolver
-                .find_with_fallback_provider(request, &target, fallback, trace);
-            if let Some(session) = lookup.await? {
-                trace.decisions.append(&mut admitted.decisions);
-                // In this session, too, the agent is a fallback that the user did not choose.
-                let chosen = (Some(admitted.provider), admitted.replaced_provider);
-                return self
-                    .begin_in_session(request, &session, chosen, trace)
-                    .await;
-            }
+                .find_with_fallback_provider(request, target, &provider, trace);
+            fallback_session = lookup.await?;
         }
         trace.decisions.append(&mut admitted.decisions);
-        let conflict_filter = match &target {
+        if let Some(session) = fallback_session {
+            // In this session, too, the agent is a fallback that the user did not choose.
+            let chosen = (Some(provider), admitted.replaced_provider);
+            return self
+                .begin_in_session(request, &session, chosen, trace)
+                .await;
+        }
+        let conflict_filter = match target {
             Target::Scope(purpose) => {
                 // The filter is that of the lookup: with an agent if one was requested or if it is a fallback.
                 let is_provider_fixed =
                     request.provider.is_some() || admitted.replaced_provider.is_some();
-                let provider = is_provider_fixed.then_some(&admitted.provider);
+                let provider = is_provider_fixed.then_some(&provider);
                 Some(purpose_filter(purpose, &request.project, provider))
             }
             _ => None,
         };
-        let purpose = request.target.purpose();
-        let role = purpose.and_then(|purpose| purpose.role.as_ref());
-        let role = self.context.role_description(role)?;
-        let opening = OpeningPlan::for_new_session();
-        trace.add_step(opening_step(&opening, &admitted.provider, false));
-        let attempt = self.plan_attempt(request, admitted, Opening::Planned(opening))?;
-        let started =
-            self.start_session(request, &attempt.agent.provider, conflict_filter.as_ref());
-        let started = started.await?;
+        let opening = Opening::Planned(OpeningPlan::for_new_session());
+        trace.steps.push(opening.to_step(&provider));
+        let prompt = self.prompt_message(request);
+        let title = Title::from_prompt(&request.prompt);
+        let new = NewSession {
+            conflict_filter,
+            ..self.context.new_session(
+                &request.project,
+                &title,
+                request.target.purpose(),
+                &provider,
+            )
+        };
+        let owner = &self.context.environment.process;
+        let starting = self
+            .context
+            .create_session(new, |new| store.start_session(new, owner.clone(), &prompt));
+        let started = starting.await?;
         Ok(StartedTurn {
             snapshot: SessionSnapshot {
                 session: started.session,
@@ -116,40 +127,12 @@ impl TurnRunner {
             },
             guard: self.context.leases.guard_lease(started.lease),
             turn: started.turn,
-            role: role.cloned(),
-            attempt,
+            attempt: admitted.into_attempt(opening),
         })
     }
 
     pub(super) fn prompt_message(&self, request: &ChatRequest) -> Message {
         Message::from_text(Role::User, request.prompt.as_str(), self.context.now())
-    }
-
-    /// Creates a session with its first prompt and acquires its lease. Fails with [`StoreError::PurposeTaken`] if a
-    /// session that matches `conflict_filter` exists by then.
-    async fn start_session(
-        &self,
-        request: &ChatRequest,
-        provider: &ProviderId,
-        conflict_filter: Option<&SessionFilter>,
-    ) -> Result<StartedSession, StoreError> {
-        let prompt = self.prompt_message(request);
-        let title = Title::from_prompt(&request.prompt);
-        loop {
-            let purpose = request.target.purpose();
-            let new = NewSession {
-                conflict_filter: conflict_filter.cloned(),
-                ..self
-                    .context
-                    .new_session(&request.project, &title, purpose, provider)
-            };
-            let owner = self.context.environment.process.clone();
-            match self.context.store.start_session(new, owner, &prompt).await {
-                // The id is taken by a session of the same second with the same four random characters: draw new ones.
-                Err(StoreError::SessionExists(_)) => {}
-                outcome => return outcome,
-            }
-        }
     }
 
     /// Starts the next turn of an existing session, with the chosen agent or else the session's provider. The chosen
@@ -161,7 +144,7 @@ impl TurnRunner {
         chosen: (Option<ProviderId>, Option<ProviderId>),
         trace: &mut ResolutionTrace,
     ) -> Result<StartedTurn, TurnError> {
-        let role = self.context.session_role(session)?.cloned();
+        self.context.session_role(session)?;
         let (guard, takeover) = self.context.leases.acquire_lease(&session.id).await?;
         trace.decisions.extend(takeover);
         let span = tracing::info_span!("session", session = %session.id);
@@ -171,7 +154,6 @@ impl TurnRunner {
                 snapshot,
                 guard,
                 turn,
-                role,
                 attempt,
             }),
             Err(error) => {
@@ -191,43 +173,46 @@ impl TurnRunner {
         guard: &LeaseGuard,
         trace: &mut ResolutionTrace,
     ) -> Result<(SessionSnapshot, Turn, PlannedAttempt), TurnError> {
+        let EngineContext {
+            store,
+            agents,
+            natives,
+            ..
+        } = &*self.context;
         // The session may have been changed by another process since the lookup.
         let snapshot = self.context.require_snapshot(&resolved.id).await?;
         let from = snapshot.session.provider.clone();
         if chosen_provider.is_none() && from != resolved.provider {
-            trace.add_step(ResolutionStep::SessionProviderUsed {
+            trace.steps.push(ResolutionStep::SessionProviderUsed {
                 provider: from.clone(),
                 is_changed: true,
             });
-            self.context.agents.get(&from)?;
+            agents.get(&from)?;
         }
         let provider = chosen_provider.unwrap_or_else(|| from.clone());
+        let chosen = (provider, replaced_provider);
         let mut admitted = self
-            .admit_in_session(request, &snapshot, provider, guard)
+            .admit_in_session(request, &snapshot, chosen, guard)
             .await?;
-        admitted.replaced_provider = replaced_provider.or(admitted.replaced_provider);
+        let provider = admitted.agent.provider.clone();
         if let Some(native) = &snapshot.session.native_id
-            && from == admitted.provider
+            && from == provider
         {
-            let natives = &self.context.natives;
             natives.ensure_no_foreign_process(&from, native).await?;
         }
         let snapshot = self
-            .reconcile_for_prompt(snapshot, guard, request, &admitted.provider, trace)
+            .reconcile_for_prompt(snapshot, guard, request, &provider, trace)
             .await?;
+        trace.decisions.append(&mut admitted.decisions);
         if admitted.replaced_provider.is_none() {
-            let dropped =
-                self.context
-                    .agents
-                    .dropped_settings(&from, &admitted.provider, Some(request));
+            let dropped = agents.dropped_settings(&from, &provider, Some(request));
             let dropped = dropped.into_iter().map(|setting| Decision::SettingDropped {
                 from: from.clone(),
-                to: admitted.provider.clone(),
+                to: provider.clone(),
                 setting,
             });
-            admitted.decisions.extend(dropped);
+            trace.decisions.extend(dropped);
         }
-        trace.decisions.append(&mut admitted.decisions);
         let attempt = self
             .plan_first_attempt(request, &snapshot, admitted, trace)
             .await?;
@@ -241,7 +226,6 @@ impl TurnRunner {
             },
             decisions: decisions.clone(),
         };
-        let store = &self.context.store;
         let turn = store.start_turn(&guard.lease, new_turn).await?;
         trace.logged_decisions.extend(decisions);
         Ok((snapshot, turn, attempt))
@@ -267,7 +251,7 @@ impl TurnRunner {
         let Some(decision) = reopening.await? else {
             return Ok(snapshot);
         };
-        trace.add_decision(decision);
+        trace.decisions.push(decision);
         // The user may have continued this native session outside segue since its leg was detached.
         let snapshot = self.context.require_snapshot(&snapshot.session.id).await?;
         let (snapshot, reconciled) = self.reconciler.reconcile(snapshot, guard, mode).await?;
@@ -283,26 +267,27 @@ impl TurnRunner {
         admitted: AdmittedPrompt,
         trace: &mut ResolutionTrace,
     ) -> Result<PlannedAttempt, TurnError> {
-        let provider = admitted.provider.clone();
+        let provider = &admitted.agent.provider;
         let opening = self
-            .plan_opening(request, snapshot, &provider, EarlierAttempt::None)
+            .plan_opening(request, snapshot, provider, EarlierAttempt::None)
             .await?;
-        let mut attempt = self.plan_attempt(request, admitted, opening)?;
+        let mut attempt = admitted.into_attempt(opening);
         // A prompt that waits is written before the wait, and its native session may change during the wait.
         if attempt.wait.is_none()
             && let Opening::Planned(OpeningPlan::Resume(leg)) = &attempt.opening
         {
-            let options = &attempt.agent.options;
             let pool = &self.context.agent_pool;
-            let live = pool.take_usable(&snapshot.session.id, leg, options).await;
-            if let Some(connection) = live {
+            let live = pool.take_usable(&snapshot.session.id, leg, &attempt.agent);
+            if let Some(connection) = live.await {
                 attempt.opening = Opening::Live {
                     leg: leg.clone(),
                     connection,
                 };
             }
         }
-        trace.add_step(attempt.opening.to_step(&provider));
+        trace
+            .steps
+            .push(attempt.opening.to_step(&attempt.agent.provider));
         Ok(attempt)
     }
 
@@ -312,37 +297,22 @@ impl TurnRunner {
         &self,
         request: &ChatRequest,
         snapshot: &SessionSnapshot,
-        provider: ProviderId,
+        chosen: (ProviderId, Option<ProviderId>),
         guard: &LeaseGuard,
     ) -> Result<AdmittedPrompt, TurnError> {
-        let id: &SessionId = &snapshot.session.id;
-        let admitted = self.admit_prompt(request, Some(id), &snapshot.providers, provider);
-        if let Err(error) = &admitted
-            && let Some(decision) = super::admission::refusal_decision(error)
+        let id = Some(&snapshot.session.id);
+        let admitted = self.admit_prompt(request, id, &snapshot.providers, chosen);
+        if let Err(TurnError::PromptRefused {
+            provider, refusal, ..
+        }) = &admitted
         {
+            let decision = Decision::PromptRefused {
+                provider: provider.clone(),
+                refusal: refusal.clone(),
+            };
             let (store, at) = (&self.context.store, self.context.now());
             store.log_decision(&guard.lease, &decision, at).await?;
         }
         admitted
-    }
-}
-
-/// Returns the resolution step that describes an opening.
-pub(super) fn opening_step(
-    plan: &OpeningPlan,
-    provider: &ProviderId,
-    is_running: bool,
-) -> ResolutionStep {
-    match plan {
-        OpeningPlan::Resume(leg) => ResolutionStep::NativeResumed {
-            provider: provider.clone(),
-            native_id: leg.native_id.clone(),
-            leg: leg.number,
-            is_running,
-        },
-        OpeningPlan::Start(plan) => ResolutionStep::NativeStarted {
-            provider: provider.clone(),
-            cause: plan.cause.clone(),
-        },
     }
 }

@@ -1,5 +1,6 @@
 //! Compaction of the context by the agent itself: recorded when it happens, and cleared after a reminder was sent.
 
+use segue_core::id::LegId;
 use segue_core::session::{Decision, Leg, TurnState};
 use segue_store::ContextLossState;
 
@@ -52,14 +53,16 @@ impl TurnRun<'_> {
             return Ok(());
         }
         if let Some(attempt_leg) = &attempt.leg {
-            let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-            store
-                .set_context_loss(lease, attempt_leg.leg.id, ContextLossState::Lost)
+            self.set_context_loss(attempt_leg.leg.id, ContextLossState::Lost)
                 .await?;
         }
-        Ok(self
-            .record_decision(Decision::AgentCompacted { provider: None })
-            .await?)
+        let decision = Decision::AgentCompacted { provider: None };
+        Ok(self.record_decision(decision).await?)
+    }
+
+    async fn set_context_loss(&self, leg: LegId, state: ContextLossState) -> Result<(), TurnError> {
+        let setting = self.store().set_context_loss(self.lease(), leg, state);
+        Ok(setting.await?)
     }
 
     /// Updates the record of the agent's context at the end of a turn.
@@ -88,9 +91,7 @@ impl TurnRun<'_> {
         if attempt.context_change == ContextChange::Reminded
             && ended.outcome.state == TurnState::Finished
         {
-            let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-            store
-                .set_context_loss(lease, leg_id, ContextLossState::Reminded)
+            self.set_context_loss(leg_id, ContextLossState::Reminded)
                 .await?;
         }
         Ok(())

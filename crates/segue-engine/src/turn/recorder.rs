@@ -10,7 +10,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use segue_core::id::TurnId;
 use segue_core::json::Json;
-use segue_core::session::{Message, Part, Role, ToolCall, ToolStatus, close_open_calls};
+use segue_core::session::{Diff, Message, Part, Role, ToolCall, ToolStatus, close_open_calls};
 use segue_store::{Draft, DraftKind, Lease, Store, StoreError, TurnEntry};
 use tokio::time::Instant;
 
@@ -147,19 +147,15 @@ impl Recorder {
         let Some(streaming) = &mut self.streaming else {
             return Ok(());
         };
-        let entry = TurnEntry::Draft(Draft {
+        let (_, undrafted) = streaming.text.split_at(streaming.drafted_bytes);
+        let draft = TurnEntry::Draft(Draft {
             seq: streaming.seq,
             kind: streaming.kind,
-            text: streaming
-                .text
-                .split_at(streaming.drafted_bytes)
-                .1
-                .to_owned(),
+            text: undrafted.to_owned(),
             at,
         });
-        self.store
-            .append_entry(&self.lease, self.turn, entry)
-            .await?;
+        let store = &self.store;
+        store.append_entry(&self.lease, self.turn, draft).await?;
         streaming.drafted_bytes = streaming.text.len();
         streaming.draft_deadline = None;
         Ok(())
@@ -201,33 +197,31 @@ impl Recorder {
     ) -> Result<u32, StoreError> {
         self.end_message(at).await?;
         let existing = self.calls.remove(&call.id);
-        let call_seq = match &existing {
-            Some(existing) => existing.call_seq,
-            None => self.allocate_seq(),
+        let latest = existing.as_ref().map(|existing| &existing.latest);
+        let needs_announcement =
+            latest.is_none_or(|latest| latest.args != call.args || latest.name != call.name);
+        let has_new_result =
+            latest.is_none_or(|latest| latest.output != call.output || latest.diffs != call.diffs);
+        let (call_seq, mut result_seq) = match &existing {
+            Some(existing) => (existing.call_seq, existing.result_seq),
+            None => (self.allocate_seq(), None),
         };
-        let needs_announcement = existing.as_ref().is_none_or(|existing| {
-            existing.latest.args != call.args || existing.latest.name != call.name
-        });
         if needs_announcement {
             let message = Message::new(Role::Assistant, vec![call_part(call)], at);
             self.write_message(call_seq, message).await?;
         }
-        let mut result_seq = existing.as_ref().and_then(|existing| existing.result_seq);
-        let has_new_result = existing.is_none_or(|existing| {
-            existing.latest.output != call.output || existing.latest.diffs != call.diffs
-        });
         if call.status.has_ended() && (result_seq.is_none() || has_new_result) {
             let seq = result_seq.unwrap_or_else(|| self.allocate_seq());
             let message = Message::new(Role::Tool, vec![result_part(call)], at);
             self.write_message(seq, message).await?;
             result_seq = Some(seq);
         }
-        let entry = RecordedToolCall {
+        let recorded = RecordedToolCall {
             latest: call.clone(),
             call_seq,
             result_seq,
         };
-        self.calls.insert(call.id.clone(), entry);
+        self.calls.insert(call.id.clone(), recorded);
         Ok(result_seq.unwrap_or(call_seq))
     }
 
@@ -257,16 +251,11 @@ impl Recorder {
             message.complete = complete;
             final_messages.push((seq, message));
         }
-        let mut open_calls: Vec<&RecordedToolCall> = self
-            .calls
-            .values()
-            .filter(|call| call.result_seq.is_none())
-            .collect();
+        let calls = self.calls.values();
+        let mut open_calls: Vec<_> = calls.filter(|call| call.result_seq.is_none()).collect();
         open_calls.sort_by_key(|call| call.call_seq);
-        let call_parts = open_calls
-            .into_iter()
-            .map(|call| call_part(&call.latest))
-            .collect();
+        let call_parts = open_calls.iter().map(|call| call_part(&call.latest));
+        let call_parts = call_parts.collect();
         let unanswered = [Message::new(Role::Assistant, call_parts, at)];
         final_messages.extend((self.next_seq..).zip(close_open_calls(&unanswered, at)));
         for (seq, message) in &mut final_messages {
@@ -327,10 +316,7 @@ fn response_json(call: &ToolCall) -> Json {
     if call.diffs.is_empty() {
         return output;
     }
-    let diffs: Vec<_> = call
-        .diffs
-        .iter()
-        .map(|diff| serde_json::json!({ "path": diff.path, "patch": diff.patch }))
-        .collect();
+    let to_json = |diff: &Diff| serde_json::json!({ "path": diff.path, "patch": diff.patch });
+    let diffs: Vec<_> = call.diffs.iter().map(to_json).collect();
     Json::from(serde_json::json!({ "output": call.output, "diffs": diffs }))
 }

@@ -49,11 +49,7 @@ impl Target {
             Self::Native(provider, id) => {
                 Some(ConversationId::Native(provider.clone(), id.clone()))
             }
-            Self::Default
-            | Self::New
-            | Self::NewWithPurpose(_)
-            | Self::NewestInDirectory
-            | Self::Scope(_) => None,
+            _ => None,
         }
     }
 
@@ -62,11 +58,7 @@ impl Target {
     pub fn purpose(&self) -> Option<&Purpose> {
         match self {
             Self::NewWithPurpose(purpose) | Self::Scope(purpose) => Some(purpose),
-            Self::Default
-            | Self::New
-            | Self::Session(_)
-            | Self::Native(..)
-            | Self::NewestInDirectory => None,
+            _ => None,
         }
     }
 }

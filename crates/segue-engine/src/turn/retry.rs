@@ -1,5 +1,7 @@
 //! Steps after an attempt: retries, waits and fallback agents, as the policy decides.
 
+use std::ops::ControlFlow;
+
 use jiff::Timestamp;
 use segue_core::hint::Hint;
 use segue_core::id::ProviderId;
@@ -9,49 +11,27 @@ use segue_core::session::{
 };
 use segue_store::TurnEnding;
 
-use super::attempt::{AttemptAgent, AttemptState, EndedAttempt, PlannedAttempt};
-use super::{TurnOutcome, TurnRun, wait_for_stop};
+use super::admission::AttemptAgent;
+use super::attempt::{AttemptState, EndedAttempt, PlannedAttempt};
+use super::{TurnOutcome, TurnRun};
 use crate::reconcile::ReconcileMode;
-use crate::{StopLevel, TurnError, TurnEvent};
+use crate::{StopLevel, TurnError};
 
-/// Step after an attempt, or before the first one.
-pub(super) enum NextStep {
-    Attempt(Box<PlannedAttempt>),
-    End(Box<EndedAttempt>),
-}
-
-/// Result of a wait.
-enum WaitResult {
-    /// The agent may receive the prompt.
-    Over,
-    /// The turn ends, with this outcome.
-    TurnEnded(TurnOutcome),
-}
+/// Step after an attempt, or before the first one: another attempt, or the end of the turn.
+pub(super) type NextStep = ControlFlow<Box<EndedAttempt>, Box<PlannedAttempt>>;
 
 impl TurnRun<'_> {
     /// Waits before the first attempt, if admission demands it.
     pub(super) async fn wait_before_first(
         &mut self,
-        mut planned: PlannedAttempt,
+        planned: PlannedAttempt,
     ) -> Result<NextStep, TurnError> {
-        let Some((until, reason)) = planned.wait.take() else {
-            return Ok(NextStep::Attempt(Box::new(planned)));
-        };
-        let since = self.now();
-        let provider = planned.agent.provider.clone();
-        // Waits are rare, and a boxed future does not enlarge the future of every turn.
-        let waiting = Box::pin(self.wait_and_recheck(&provider, (since, until, reason), None));
-        match waiting.await? {
-            WaitResult::Over => {
-                let none = EarlierAttempt::None;
-                self.plan_again(planned.agent, None, none).await
-            }
-            WaitResult::TurnEnded(outcome) => {
-                let ended = AttemptState::new(planned.agent, false).end(outcome);
-                Ok(NextStep::End(Box::new(EndedAttempt {
-                    waiting_since: Some(since),
-                    ..ended
-                })))
+        match planned.wait {
+            None => Ok(NextStep::Continue(Box::new(planned))),
+            Some(wait) => {
+                let state = AttemptState::new(planned.agent, false);
+                // Waits are rare, and a boxed future does not enlarge the future of every turn.
+                Box::pin(self.wait_for_agent(state, wait, None)).await
             }
         }
     }
@@ -62,45 +42,43 @@ impl TurnRun<'_> {
         ended: EndedAttempt,
     ) -> Result<NextStep, TurnError> {
         let Some(failure) = ended.outcome.failure.clone() else {
-            return Ok(NextStep::End(Box::new(ended)));
+            return Ok(NextStep::Break(Box::new(ended)));
         };
         if self.can_replace_native(&ended, &failure) {
-            return self.replace_lost_leg(ended, &failure).await;
+            return self.replace_lost_leg(ended.state, &failure).await;
         }
-        let EndedAttempt {
-            mut state,
-            outcome,
-            waiting_since,
-        } = ended;
         let now = self.now();
-        if let Some(cooldown) = Cooldown::from_failure(&state.agent.provider, &failure, now) {
-            self.runner.context.store.set_cooldown(cooldown).await?;
-            state.agent.has_cooldown = true;
+        let provider = &ended.state.agent.provider;
+        if let Some(cooldown) = Cooldown::from_failure(provider, &failure, now) {
+            self.store().set_cooldown(cooldown).await?;
         }
-        if !self.failed_providers.contains(&state.agent.provider) {
-            self.failed_providers.push(state.agent.provider.clone());
+        if !self.failed_providers.contains(provider) {
+            self.failed_providers.push(provider.clone());
         }
-        let fallbacks = self.list_other_providers().await?;
+        let failed_providers = self.failed_providers.clone();
+        let fallbacks = self.list_other_providers(&failed_providers).await?;
         let failed_prompt = FailedPrompt {
             now,
             failure: &failure,
-            has_output: state.has_output,
-            has_waited: state.is_resent,
+            has_output: ended.state.has_output,
+            has_waited: ended.state.is_resent,
             wait_preference: self.request.wait_preference,
             fallbacks: &fallbacks,
         };
         let action = plan_retry(&failed_prompt);
-        let ended = EndedAttempt {
-            state,
-            outcome,
-            waiting_since,
-        };
+        if action != RetryAction::EndTurn {
+            self.fail_attempt(&failure).await?;
+        }
         match action {
-            RetryAction::EndTurn => Ok(NextStep::End(Box::new(ended))),
+            RetryAction::EndTurn => Ok(NextStep::Break(Box::new(ended))),
             RetryAction::HandOff(fallback) => {
-                self.hand_to_fallback(ended, fallback, &failure).await
+                let agent = ended.state.agent;
+                self.hand_to_fallback(agent, fallback, &failure).await
             }
-            RetryAction::Wait(until) => Box::pin(self.wait_and_resend(ended, until, failure)).await,
+            RetryAction::Wait(until) => {
+                let wait = (until, WaitReason::RateLimited);
+                Box::pin(self.wait_for_agent(ended.state, wait, Some(failure))).await
+            }
         }
     }
 
@@ -122,26 +100,16 @@ impl TurnRun<'_> {
     /// Ends the leg of a native session that the agent has lost, and plans an attempt on another one.
     async fn replace_lost_leg(
         &mut self,
-        ended: EndedAttempt,
+        state: AttemptState,
         failure: &Failure,
     ) -> Result<NextStep, TurnError> {
         self.fail_attempt(failure).await?;
-        let lost_leg = ended
-            .state
-            .leg
-            .as_ref()
-            .map(|leg| (leg.leg.id, LegEnd::Lost));
-        self.runner.end_leg(self.guard, lost_leg).await?;
+        let lost_leg = state.leg.map(|leg| (leg.leg.id, LegEnd::Lost));
+        self.end_leg(lost_leg).await?;
         self.has_replaced_native = true;
-        let AttemptState {
-            agent,
-            sent_text,
-            is_resent,
-            ..
-        } = ended.state;
         let not_found = EarlierAttempt::NativeNotFound(&failure.message);
-        let resent_text = is_resent.then_some(sent_text);
-        self.plan_again(agent, resent_text, not_found).await
+        let resent_text = state.is_resent.then_some(state.sent_text);
+        self.plan_again(state.agent, resent_text, not_found).await
     }
 
     /// Plans another attempt, from the current state of the session.
@@ -156,7 +124,7 @@ impl TurnRun<'_> {
         let opening = runner
             .plan_opening(&self.request, &self.snapshot, provider, earlier_attempt)
             .await?;
-        Ok(NextStep::Attempt(Box::new(PlannedAttempt {
+        Ok(NextStep::Continue(Box::new(PlannedAttempt {
             agent,
             wait: None,
             opening,
@@ -168,134 +136,109 @@ impl TurnRun<'_> {
     async fn refresh_snapshot(&mut self) -> Result<(), TurnError> {
         let context = &self.runner.context;
         self.snapshot = context.require_snapshot(&self.snapshot.session.id).await?;
-        let turn = self.turn;
-        self.snapshot
-            .recent_turns
-            .retain(|recent| recent.id != turn);
+        let turns = &mut self.snapshot.recent_turns;
+        turns.retain(|recent| recent.id != self.turn);
         Ok(())
     }
 
-    /// Returns the fallback agents that have not failed the prompt.
-    pub(super) async fn list_other_providers(&mut self) -> Result<Vec<ProviderId>, TurnError> {
+    /// Returns the available fallback agents, except those in `excluded`.
+    pub(super) async fn list_other_providers(
+        &mut self,
+        excluded: &[ProviderId],
+    ) -> Result<Vec<ProviderId>, TurnError> {
         let runner = self.runner;
         if self.request.strict || runner.context.settings.policy.fallback.is_empty() {
             return Ok(Vec::new());
         }
         self.refresh_snapshot().await?;
-        let records = &self.snapshot.providers;
-        Ok(runner.list_fallbacks(&self.request, records, &self.failed_providers))
+        Ok(runner.list_fallbacks(&self.request, &self.snapshot.providers, excluded))
     }
 
     async fn fail_attempt(&self, failure: &Failure) -> Result<(), TurnError> {
-        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-        let at = self.now();
-        Ok(store.fail_attempt(lease, self.turn, failure, at).await?)
+        let failing = self
+            .store()
+            .fail_attempt(self.lease(), self.turn, failure, self.now());
+        Ok(failing.await?)
     }
 
     /// Moves the prompt to a fallback agent, which gets no more permissions than the first one.
     async fn hand_to_fallback(
         &mut self,
-        ended: EndedAttempt,
+        from: AttemptAgent,
         fallback: ProviderId,
         failure: &Failure,
     ) -> Result<NextStep, TurnError> {
-        self.fail_attempt(failure).await?;
-        let AttemptAgent {
-            provider: from,
-            options: previous,
-            ..
-        } = ended.state.agent;
-        let mut options = self
-            .runner
-            .agent_options(&self.request, &fallback, Some(&from))?;
-        options.permissions = previous.permissions.restrict_to(options.permissions);
-        let permissions = options.permissions;
-        self.record_decision(Decision::HandedOff {
-            from,
-            to: fallback.clone(),
-            cause: HandoffCause::Rejected {
-                class: failure.class,
-                until: failure.retry_at,
-            },
-            permissions: (permissions != previous.permissions).then_some(permissions),
-            ignored_model: previous.model,
-        })
-        .await?;
-        let agent = AttemptAgent {
-            health: self.snapshot.providers.health_of(&fallback),
-            provider: fallback,
-            options,
-            has_cooldown: false,
+        let cause = HandoffCause::Rejected {
+            class: failure.class,
+            until: failure.retry_at,
         };
+        let (agent, decision) = self
+            .runner
+            .replace_agent(&self.request, from, fallback, cause)?;
+        self.record_decision(decision).await?;
         self.plan_again(agent, None, EarlierAttempt::None).await
     }
 
-    /// Waits until the agent that refused the prompt accepts it, and plans to send the same text again.
-    async fn wait_and_resend(
+    /// Waits until an agent accepts the prompt, and plans to send it. `rejection` is the failure for which the prompt
+    /// waits, if it was sent before; then the same text is sent again.
+    async fn wait_for_agent(
         &mut self,
-        ended: EndedAttempt,
-        until: Timestamp,
-        failure: Failure,
+        state: AttemptState,
+        wait: (Timestamp, WaitReason),
+        rejection: Option<Failure>,
     ) -> Result<NextStep, TurnError> {
-        self.fail_attempt(&failure).await?;
         let since = self.now();
-        let provider = ended.state.agent.provider.clone();
-        let wait = (since, until, WaitReason::RateLimited);
-        match self
-            .wait_and_recheck(&provider, wait, Some(failure))
-            .await?
-        {
-            WaitResult::Over => {
-                let AttemptState {
-                    agent, sent_text, ..
-                } = ended.state;
-                let refused = EarlierAttempt::Refused(self.turn);
-                self.plan_again(agent, Some(sent_text), refused).await
-            }
-            WaitResult::TurnEnded(outcome) => Ok(NextStep::End(Box::new(EndedAttempt {
-                outcome,
+        let is_resent = rejection.is_some();
+        let provider = &state.agent.provider;
+        let waiting = self.wait_and_recheck(provider, wait, since, rejection);
+        if let Some(outcome) = waiting.await? {
+            return Ok(NextStep::Break(Box::new(EndedAttempt {
                 waiting_since: Some(since),
-                ..ended
-            }))),
+                ..state.end(outcome)
+            })));
         }
+        let earlier_attempt = if is_resent {
+            EarlierAttempt::Refused(self.turn)
+        } else {
+            EarlierAttempt::None
+        };
+        let resent_text = is_resent.then_some(state.sent_text);
+        self.plan_again(state.agent, resent_text, earlier_attempt)
+            .await
     }
 
     /// Waits until an agent may receive the prompt, then checks whether its native session changed during the wait.
-    /// `rejection` is the failure for which the prompt waits, if it was sent before.
+    /// Returns the outcome of the turn if it ends with the wait.
     async fn wait_and_recheck(
         &mut self,
         provider: &ProviderId,
-        (since, until, reason): (Timestamp, Timestamp, WaitReason),
+        (until, reason): (Timestamp, WaitReason),
+        since: Timestamp,
         rejection: Option<Failure>,
-    ) -> Result<WaitResult, TurnError> {
+    ) -> Result<Option<TurnOutcome>, TurnError> {
         if !self.wait_until(provider, until, reason).await? {
-            let cancelled = TurnOutcome::with_state(TurnState::Cancelled);
-            return Ok(WaitResult::TurnEnded(cancelled));
+            return Ok(Some(TurnOutcome::with_state(TurnState::Cancelled)));
         }
         self.refresh_snapshot().await?;
-        let (context, session) = (&self.runner.context, &self.snapshot.session);
+        let (runner, session) = (self.runner, &self.snapshot.session);
+        let natives = &runner.context.natives;
         if let Some(native) = &session.native_id
             && session.provider == *provider
-            && let Err(in_use) = context
-                .natives
-                .ensure_no_foreign_process(provider, native)
-                .await
+            && let Err(in_use) = natives.ensure_no_foreign_process(provider, native).await
         {
             let hint = Hint::WaitForProcess {
                 session: session.id.clone(),
             };
             let failure = Failure::new(FailureClass::NotStarted, in_use.to_string());
-            let failed = TurnOutcome::from_failure(failure.with_hint(hint));
-            return Ok(WaitResult::TurnEnded(failed));
+            return Ok(Some(TurnOutcome::from_failure(failure.with_hint(hint))));
         }
-        let reconciler = &self.runner.reconciler;
-        if reconciler
-            .has_native_activity_since(&self.snapshot, since)
-            .await?
-        {
+        let activity = runner
+            .reconciler
+            .has_native_activity_since(&self.snapshot, since);
+        if activity.await? {
             self.requeue_prompt(since, rejection).await?;
         }
-        Ok(WaitResult::Over)
+        Ok(None)
     }
 
     /// Moves the prompt to a new turn, after the turns that were made outside segue while it waited.
@@ -332,16 +275,9 @@ impl TurnRun<'_> {
         self.turn = turn.id;
         self.recorder = runner.new_recorder(&self.request, guard, turn.id);
         self.report.turn = turn.number;
-        let started_event = TurnEvent::Started {
-            session: self.report.session.clone(),
-            turn: turn.number,
-        };
-        self.emit(started_event).await?;
+        self.emit_started().await?;
         decisions.push(Decision::PromptRequeued { turn: turn.number });
-        for decision in decisions {
-            self.record_decision(decision).await?;
-        }
-        Ok(())
+        Ok(self.record_decisions(decisions).await?)
     }
 
     /// Waits until an agent may receive the prompt. Returns `false` if a stop is requested during the wait.
@@ -365,7 +301,7 @@ impl TurnRun<'_> {
         .await?;
         tokio::select! {
             biased;
-            () = wait_for_stop(self.stop.clone(), StopLevel::Graceful) => Ok(false),
+            () = self.wait_for_stop(StopLevel::Graceful) => Ok(false),
             () = tokio::time::sleep(wait) => Ok(true),
         }
     }

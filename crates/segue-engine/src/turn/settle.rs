@@ -25,7 +25,8 @@ impl TurnRun<'_> {
         // follow it.
         let at = ended.waiting_since.unwrap_or(now);
         let state = ended.outcome.state;
-        let HealthUpdate { health, ends_leg } = self.updated_health(&ended);
+        let recorded_health = self.snapshot.providers.health_of(ended.provider());
+        let HealthUpdate { health, ends_leg } = self.updated_health(&ended, recorded_health);
         let failure = self.add_hint(&ended, health).await?;
         let final_messages = self
             .recorder
@@ -41,15 +42,14 @@ impl TurnRun<'_> {
         let mark = self.native_end_mark(&ended).await;
         self.settle_context_change(&mut ended).await?;
         let attempt = ended.state;
+        let provider = &attempt.agent.provider;
         let rotation = self.plan_leg_end(&attempt, failure.as_ref(), ends_leg);
         let due = match rotation {
             None => self.check_compaction_due(&attempt).await?,
             // The leg ends, so compaction is decided when the next brief is composed.
             Some(_) => Some(false),
         };
-        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
-        let provider = &attempt.agent.provider;
-        let has_health_changed = health != attempt.agent.health;
+        let has_health_changed = health != recorded_health;
         let leg_to_end = rotation.as_ref().and(self.find_leg_to_end(&attempt));
         let effects = SettleEffects {
             mark,
@@ -57,8 +57,10 @@ impl TurnRun<'_> {
             ended_leg: leg_to_end.zip(rotation.as_ref().map(|(end, _)| *end)),
             tokens: self.turn_tokens(&attempt),
         };
-        let settling = store.settle_turn(lease, self.turn, turn_ending, effects);
-        let has_cooldown = attempt.agent.has_cooldown;
+        let store = self.store();
+        let settling = store.settle_turn(self.lease(), self.turn, turn_ending, effects);
+        // Even an expired cooldown is on record.
+        let has_cooldown = self.snapshot.providers.cooldown_of(provider).is_some();
         if rotation.is_none() && failure.is_none() && !has_cooldown && due == Some(false) {
             // No other write follows, so the lease can usually be released in the same commit.
             tokio::join!(settling, self.guard.release()).0?;
@@ -111,8 +113,7 @@ impl TurnRun<'_> {
 
     /// Removes the turn from the history. The log contains the start of the prompt, and why it was not sent.
     pub(super) async fn withdraw_turn(&self, reason: WithdrawalReason) -> Result<(), TurnError> {
-        let at = self.now();
-        let (store, lease) = (&self.runner.context.store, &self.guard.lease);
+        let (store, lease, at) = (self.store(), self.lease(), self.now());
         let prompt = self.request.prompt.chars();
         let decision = Decision::PromptWithdrawn {
             reason,
@@ -133,24 +134,22 @@ impl TurnRun<'_> {
         let attempt_leg = attempt_leg.filter(|_| ended.waiting_since.is_none())?;
         let native_id = attempt_leg.native_id.as_ref()?;
         let natives = &self.runner.context.natives;
-        let provider = &ended.state.agent.provider;
-        natives.read_end_mark(provider, native_id).await
+        natives.read_end_mark(ended.provider(), native_id).await
     }
 
     /// Computes the health of the agent in the session after the turn.
-    fn updated_health(&self, ended: &EndedAttempt) -> HealthUpdate {
-        let unchanged = |health| HealthUpdate {
-            health,
-            ends_leg: false,
-        };
-        let health = ended.state.agent.health;
-        match (ended.outcome.state, &ended.outcome.failure) {
-            (TurnState::Finished, _) => unchanged(ProviderHealth::default()),
+    fn updated_health(&self, ended: &EndedAttempt, recorded: ProviderHealth) -> HealthUpdate {
+        let health = match (ended.outcome.state, &ended.outcome.failure) {
             (TurnState::Failed, Some(failure)) => {
                 let policy = &self.runner.context.settings.policy;
-                health.apply_failure(failure, policy, self.now())
+                return recorded.apply_failure(failure, policy, self.now());
             }
-            _ => unchanged(health),
+            (TurnState::Finished, _) => ProviderHealth::default(),
+            _ => recorded,
+        };
+        HealthUpdate {
+            health,
+            ends_leg: false,
         }
     }
 
@@ -167,7 +166,7 @@ impl TurnRun<'_> {
         let policy = &self.runner.context.settings.policy;
         if ends_leg {
             let count = policy.error_limit;
-            let health = &attempt.agent.health;
+            let health = self.snapshot.providers.health_of(&attempt.agent.provider);
             let cause = match health.failed_legs {
                 _ if health.is_exhausted() => RotationCause::ForcedPromptFailed,
                 0 => RotationCause::Failures { count },
@@ -178,7 +177,7 @@ impl TurnRun<'_> {
         let provider = &attempt.agent.provider;
         let configured = self.runner.context.agents.get(provider).ok();
         let configured = configured.and_then(|agent| agent.defaults().model);
-        let model = attempt.agent.options.model.as_deref();
+        let model = attempt.agent.model.as_deref();
         let limit = policy
             .context
             .limit_for(provider, model.or(configured.as_deref()))?;
@@ -189,14 +188,12 @@ impl TurnRun<'_> {
 
     /// Returns the leg of the turn, or the leg that was to be resumed if it could not be opened.
     fn find_leg_to_end(&self, attempt: &AttemptState) -> Option<LegId> {
-        let provider = &attempt.agent.provider;
-        let open_leg = || self.snapshot.open_leg();
-        match &attempt.leg {
-            Some(attempt_leg) => Some(attempt_leg.leg.id),
-            None => open_leg()
-                .filter(|leg| leg.provider == *provider)
-                .map(|leg| leg.id),
-        }
+        let leg = match &attempt.leg {
+            Some(attempt_leg) => Some(&attempt_leg.leg),
+            None => self.snapshot.open_leg(),
+        };
+        let leg = leg.filter(|leg| leg.provider == attempt.agent.provider);
+        leg.map(|leg| leg.id)
     }
 
     /// Adds the tokens that earlier legs spent on the same native session to the leg. Applies only if the agent reports
@@ -220,21 +217,16 @@ impl TurnRun<'_> {
         let Some(failure) = ended.outcome.failure.clone() else {
             return Ok(None);
         };
+        let session = self.report.session.clone();
+        let provider = ended.provider().clone();
         if !health.is_exhausted() {
-            let provider = ended.state.agent.provider.clone();
-            let session = self.report.session.clone();
-            return Ok(Some(add_action_hint(
-                failure,
-                (session, provider),
-                health.retry_at,
-            )));
+            let subject = (session, provider);
+            return Ok(Some(add_action_hint(failure, subject, health.retry_at)));
         }
-        let provider = &ended.state.agent.provider;
-        self.failed_providers = vec![provider.clone()];
-        let fallbacks = self.list_other_providers().await?;
+        let fallbacks = self.list_other_providers(&[provider]).await?;
         let hint = Hint::HandOffOrForce {
             first: failure.hint.clone().map(Box::new),
-            session: self.report.session.clone(),
+            session,
             fallback: fallbacks.into_iter().next(),
         };
         Ok(Some(failure.with_hint(hint)))

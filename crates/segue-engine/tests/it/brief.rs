@@ -1,7 +1,7 @@
 //! The brief of a new native session, and the token counts that it needs.
 
 use segue_core::session::{AgentEvent, OpenMode, StopReason, ToolCall, ToolStatus, Usage};
-use segue_engine::{Conversation, Target, TurnReport};
+use segue_engine::{Conversation, EngineSettings, Target, TurnReport};
 use segue_store::Store;
 
 use crate::open_mode_and_reason;
@@ -144,7 +144,10 @@ async fn token_estimates_are_compared_with_reported_context_sizes() {
 #[tokio::test]
 async fn a_brief_contains_what_fits_and_names_the_omitted_turns() {
     let mut harness = EngineHarness::new();
-    harness.engine = harness.second_engine_builder().with_budget(4_000).build();
+    harness.engine = harness.second_engine_with(EngineSettings {
+        budget: 4_000,
+        ..EngineSettings::default()
+    });
     let mut last: Option<TurnReport> = None;
     for n in 1..=20 {
         let prompt = format!("question {n} {}", "and so on ".repeat(100));
@@ -183,7 +186,10 @@ async fn a_brief_contains_what_fits_and_names_the_omitted_turns() {
 #[tokio::test]
 async fn a_very_long_message_leaves_room_for_earlier_messages() {
     let mut harness = EngineHarness::new();
-    harness.engine = harness.second_engine_builder().with_budget(8_000).build();
+    harness.engine = harness.second_engine_with(EngineSettings {
+        budget: 8_000,
+        ..EngineSettings::default()
+    });
     let mut last: Option<TurnReport> = None;
     for n in 1..=8 {
         let target = last.as_ref().map_or(Target::New, session_target);

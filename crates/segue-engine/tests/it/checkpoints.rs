@@ -5,7 +5,7 @@ use segue_core::checkpoint::{
 };
 use segue_core::session::{OpenMode, Session};
 use segue_engine::{
-    CheckpointEdit, CheckpointError, CompactionError, Target, TurnReport, VersionStatus,
+    CheckpointEdit, CheckpointError, CompactionError, EngineSettings, Target, TurnReport, VersionStatus,
 };
 use segue_store::Store;
 
@@ -171,7 +171,7 @@ async fn a_fork_has_the_version_that_was_active_at_its_turn() {
         let fork = harness
             .engine
             .sessions()
-            .fork_session(&session, Some(at), &session.project)
+            .fork_session(&session, Some(at), None, &session.project)
             .await;
         let fork = fork.unwrap().session;
         assert_eq!(active_version(&harness, &fork).await, expected, "turn {at}");
@@ -180,7 +180,7 @@ async fn a_fork_has_the_version_that_was_active_at_its_turn() {
     let fork = harness
         .engine
         .sessions()
-        .fork_session(&session, None, &session.project)
+        .fork_session(&session, None, None, &session.project)
         .await;
     let fork = fork.unwrap().session;
     let item = harness
@@ -204,7 +204,10 @@ async fn a_fork_has_the_version_that_was_active_at_its_turn() {
 async fn a_pinned_item_survives_every_compaction() {
     let mut harness = EngineHarness::new();
     // The budget is sufficient only for the items that must stay.
-    harness.engine = harness.second_engine_builder().with_budget(2_000).build();
+    harness.engine = harness.second_engine_with(EngineSettings {
+        budget: 2_000,
+        ..EngineSettings::default()
+    });
     let report = create_compacted_session(&harness, 2, &[2]).await;
     let session = harness.load_session(&report).await;
     let view = harness

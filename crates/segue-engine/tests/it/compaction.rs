@@ -7,7 +7,7 @@ use segue_core::policy::{AutoCompaction, Policy};
 use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{
-    AccessError, ChatRequest, CheckpointEdit, EngineError, MessageAuthor, Target, TurnEvent,
+    AccessError, ChatRequest, CheckpointEdit, EngineError, EngineSettings, MessageAuthor, Target, TurnEvent,
     TurnReport,
 };
 use segue_store::{NewCheckpoint, Store, StoreError};
@@ -389,15 +389,15 @@ async fn a_large_role_does_not_cause_a_compaction_after_every_turn() {
         ..RoleOverride::default()
     };
     assert!(roles.apply_override(&RoleName::parse("qa").unwrap(), change));
-    let engine = harness
-        .second_engine_builder()
-        .with_budget(10_000)
-        .with_roles(roles);
-    let engine = engine.with_policy(Policy {
-        compaction: AutoCompaction::Always,
-        ..Policy::default()
+    harness.engine = harness.second_engine_with(EngineSettings {
+        budget: 10_000,
+        roles,
+        policy: Policy {
+            compaction: AutoCompaction::Always,
+            ..Policy::default()
+        },
+        ..EngineSettings::default()
     });
-    harness.engine = engine.build();
     let first = run_turn_of_tokens(&harness, 100, qa_target()).await;
     let session = harness.load_session(&first).await;
     let plan =
@@ -455,7 +455,10 @@ async fn a_pinned_item_is_briefed_even_with_a_small_budget() {
         )
         .await
         .unwrap();
-    harness.engine = harness.second_engine_builder().with_budget(5_000).build();
+    harness.engine = harness.second_engine_with(EngineSettings {
+        budget: 5_000,
+        ..EngineSettings::default()
+    });
     harness.run_turn("go on", session_target(&first)).await;
     let brief = received_prompts(&harness).pop().unwrap();
     assert!(brief.contains(&rule.text), "{brief}");

@@ -9,9 +9,9 @@ use segue_core::agent::PermissionPolicy;
 use segue_core::id::ProviderId;
 use segue_core::policy::{Cooldown, Policy, ProviderHealth, WaitPreference, WaitReason};
 use segue_core::session::{
-    DecisionKind, FailureClass, LegEnd, OpenMode, StopReason, TurnState, Usage,
+    DecisionKind, FailureClass, LegEnd, OpenMode, PromptRefusal, StopReason, TurnState, Usage,
 };
-use segue_engine::{StopLevel, Target, TurnError, TurnEvent, TurnReport};
+use segue_engine::{EngineSettings, StopLevel, Target, TurnError, TurnEvent, TurnReport};
 use segue_store::Store;
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
@@ -55,6 +55,13 @@ fn decision_texts(report: &TurnReport, kind: DecisionKind) -> Vec<String> {
     let decisions = report.decisions.iter();
     let matching = decisions.filter(|decision| decision.kind() == kind);
     matching.map(decision_text).collect()
+}
+
+fn refusal_of(error: &TurnError) -> &PromptRefusal {
+    match error {
+        TurnError::PromptRefused { refusal, .. } => refusal,
+        error => panic!("{error:?}"),
+    }
 }
 
 #[tokio::test]
@@ -117,7 +124,10 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
     let request = harness.request("try", session_target(&first));
     let error = harness.chat(request, |_| {}).await.unwrap_err();
     assert!(
-        matches!(error, TurnError::RetriesExhausted { limit: 3, .. }),
+        matches!(
+            refusal_of(&error),
+            PromptRefusal::RetriesExhausted { limit: 3, .. }
+        ),
         "{error:?}"
     );
     let session = harness
@@ -150,7 +160,7 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
         .await;
     let error = result.unwrap_err();
     assert!(
-        matches!(error, TurnError::RetriesExhausted { .. }),
+        matches!(refusal_of(&error), PromptRefusal::RetriesExhausted { .. }),
         "{error:?}"
     );
 
@@ -212,7 +222,7 @@ async fn the_prompt_after_a_failure_waits_is_refused_or_skips_the_backoff() {
     let mut request = harness.request("two", session_target(&first));
     request.wait_preference = WaitPreference::FailFast;
     let error = harness.chat(request, |_| {}).await.unwrap_err();
-    let TurnError::ProviderUnavailable { until, reason, .. } = error else {
+    let PromptRefusal::Unavailable { until, reason } = *refusal_of(&error) else {
         panic!("{error:?}");
     };
     assert_eq!(reason, WaitReason::Failed);
@@ -221,12 +231,13 @@ async fn the_prompt_after_a_failure_waits_is_refused_or_skips_the_backoff() {
     harness.script([send_text("here"), end_turn()]);
     let (sender, _events) = tokio::sync::mpsc::channel(64);
     let request = harness.request("two", session_target(&first));
-    let engine = harness.second_engine_builder();
-    let engine = engine.with_policy(Policy {
-        backoff: SignedDuration::from_secs(10),
-        ..Policy::default()
+    let engine = harness.second_engine_with(EngineSettings {
+        policy: Policy {
+            backoff: SignedDuration::from_secs(10),
+            ..Policy::default()
+        },
+        ..EngineSettings::default()
     });
-    let engine = engine.build();
     let report = engine.chat(request, sender).await.unwrap();
     assert!(Timestamp::now() >= until);
     let backoffs = decision_texts(&report, DecisionKind::BackedOff);
@@ -507,8 +518,8 @@ async fn a_prompt_waits_once_for_a_short_cooldown_and_stops_at_a_long_one() {
     let error = next.await.unwrap_err();
     assert!(
         matches!(
-            error,
-            TurnError::ProviderUnavailable {
+            refusal_of(&error),
+            PromptRefusal::Unavailable {
                 reason: WaitReason::Quota,
                 ..
             }
@@ -519,7 +530,7 @@ async fn a_prompt_waits_once_for_a_short_cooldown_and_stops_at_a_long_one() {
     let new_session = harness.chat(harness.request("again", Target::New), |_| {});
     assert!(matches!(
         new_session.await.unwrap_err(),
-        TurnError::ProviderUnavailable { session: None, .. }
+        TurnError::PromptRefused { session: None, .. }
     ));
     // A success clears the cooldown.
     harness.script([send_text("yes?"), end_turn()]);
@@ -683,7 +694,7 @@ async fn a_rate_limit_without_a_time_backs_off_and_a_strict_request_stays() {
     assert!(hint.starts_with("wait until 2"), "{hint}");
     let next = harness.chat(harness.request("again", session_target(&report)), |_| {});
     let error = next.await.unwrap_err();
-    let TurnError::ProviderUnavailable { until, .. } = error else {
+    let PromptRefusal::Unavailable { until, .. } = *refusal_of(&error) else {
         panic!("{error:?}");
     };
     let wait = until.duration_since(Timestamp::now());
@@ -722,7 +733,7 @@ async fn a_fork_retains_the_provider_of_each_turn() {
     let forked = harness
         .engine
         .sessions()
-        .fork_session(&session, None, &session.project);
+        .fork_session(&session, None, None, &session.project);
     let forked = forked.await.unwrap().session;
     let turns = harness
         .engine

@@ -394,7 +394,7 @@ async fn resolution_steps_are_reported_for_a_refused_prompt() {
     });
     let error = chat.await.unwrap_err();
     assert!(
-        matches!(error, TurnError::ProviderUnavailable { .. }),
+        matches!(error, TurnError::PromptRefused { .. }),
         "{error:?}"
     );
     assert!(step_text(&steps[2]).contains(session.as_str()), "{steps:?}");

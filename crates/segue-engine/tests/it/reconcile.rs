@@ -442,7 +442,7 @@ async fn a_fork_reports_the_imported_turns() {
     let forked = harness
         .engine
         .sessions()
-        .fork_session(&session, None, &session.project);
+        .fork_session(&session, None, None, &session.project);
     let forked = forked.await.unwrap();
     assert_eq!(
         list_prompts(&harness, &forked.session.id).await,

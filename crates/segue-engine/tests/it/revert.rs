@@ -192,7 +192,7 @@ async fn turns_detached_by_an_undo_can_be_forked() {
         harness
             .engine
             .sessions()
-            .fork_before_move(&session_after_undo, None, Some(2), &project);
+            .fork_session(&session_after_undo, None, Some(2), &project);
     let forked = forked.await.unwrap().session;
     let turns = harness
         .engine
@@ -210,7 +210,7 @@ async fn turns_detached_by_an_undo_can_be_forked() {
         let result = harness
             .engine
             .sessions()
-            .fork_before_move(&session_after_undo, None, Some(head_move), &project)
+            .fork_session(&session_after_undo, None, Some(head_move), &project)
             .await;
         assert!(
             matches!(result, Err(SessionError::NoHeadMove { moves: 2, .. })),

@@ -276,11 +276,10 @@ async fn an_unknown_role_is_refused_before_a_turn_starts() {
         ..RoleOverride::default()
     };
     roles.apply_override(&RoleName::parse("cook").unwrap(), change);
-    project.harness.engine = project
-        .harness
-        .second_engine_builder()
-        .with_roles(roles)
-        .build();
+    project.harness.engine = project.harness.second_engine_with(EngineSettings {
+        roles,
+        ..EngineSettings::default()
+    });
     let report = project
         .run_turn("hello", Target::Scope(purpose("cook")))
         .await;
@@ -373,12 +372,11 @@ async fn a_role_that_exceeds_the_budget_is_an_error_that_names_it() {
         ..RoleOverride::default()
     };
     roles.apply_override(&RoleName::parse("pm").unwrap(), change);
-    project.harness.engine = project
-        .harness
-        .second_engine_builder()
-        .with_roles(roles)
-        .with_budget(4_000)
-        .build();
+    project.harness.engine = project.harness.second_engine_with(EngineSettings {
+        roles,
+        budget: 4_000,
+        ..EngineSettings::default()
+    });
     let request = project.request("hello", Target::Scope(purpose("pm")));
     let error = project
         .harness
@@ -453,15 +451,10 @@ fn run_git(directory: &Path, args: &[&str]) {
 async fn a_new_commit_rebuilds_the_project_context() {
     let mut project = ProjectHarness::new();
     run_git(project.path(), &["init", "-q"]);
-    let settings = EngineSettings {
+    project.harness.engine = project.harness.second_engine_with(EngineSettings {
         git: Some("git".into()),
         ..EngineSettings::default()
-    };
-    project.harness.engine = project
-        .harness
-        .second_engine_builder()
-        .with_settings(settings)
-        .build();
+    });
     let report = project.run_turn("one", Target::Scope(purpose("dev"))).await;
     let session = project.harness.load_session(&report).await;
     let cached = project.cached_context(&session).await;

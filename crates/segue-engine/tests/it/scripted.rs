@@ -387,6 +387,11 @@ impl EngineHarness {
         self.second_engine_builder().build()
     }
 
+    /// Creates a second engine with the same store and the same agent, and with other settings.
+    pub(crate) fn second_engine_with(&self, settings: EngineSettings) -> Engine {
+        self.second_engine_builder().with_settings(settings).build()
+    }
+
     /// Starts to build an engine with the same agent, on another store and with the native sessions of a catalog.
     pub(crate) fn engine_with_store(
         &self,

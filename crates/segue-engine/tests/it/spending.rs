@@ -274,7 +274,7 @@ async fn a_turn_in_both_records_counts_once() {
     harness
         .engine
         .sessions()
-        .fork_session(&session, None, &project)
+        .fork_session(&session, None, None, &project)
         .await
         .unwrap();
     assert_eq!(

@@ -36,17 +36,10 @@ impl ErrorSubject {
                     ..Self::default()
                 }
             }
-            EngineError::Turn(TurnError::ProviderUnavailable {
+            EngineError::Turn(TurnError::PromptRefused {
                 session, provider, ..
             }) => Self {
                 session: session.clone(),
-                provider: Some(provider.clone()),
-                ..Self::default()
-            },
-            EngineError::Turn(TurnError::RetriesExhausted {
-                session, provider, ..
-            }) => Self {
-                session: Some(session.clone()),
                 provider: Some(provider.clone()),
                 ..Self::default()
             },

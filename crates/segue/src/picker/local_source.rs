@@ -289,7 +289,7 @@ impl LocalSource {
             &self.app.project
         };
         let sessions = self.app.engine.sessions();
-        let fork_outcome = sessions.fork_session(&session, None, project).await?;
+        let fork_outcome = sessions.fork_session(&session, None, None, project).await?;
         self.refresh_index().await;
         let mut messages = vec![format!("forked as {}", fork_outcome.session.id)];
         let decisions = fork_outcome.decisions.iter();

@@ -160,6 +160,6 @@ pub(in crate::commands) async fn fork_in_origin_directory(
         &app.project
     };
     let sessions = app.engine.sessions();
-    let forking = sessions.fork_before_move(session, at, head_move, project);
+    let forking = sessions.fork_session(session, at, head_move, project);
     Ok(forking.await?)
 }
