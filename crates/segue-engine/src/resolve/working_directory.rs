@@ -35,20 +35,19 @@ impl Resolver {
                 break;
             }
             // The user may have continued a session of segue in the agent's own program since then.
-            let session = match self.session_using_native(&provider, &id).await? {
-                Some(session) => session,
-                None => {
-                    let key = [(provider.clone(), id.clone())];
-                    let attached = self.context.store.attached_natives(&key).await?;
-                    if !attached.is_empty() {
-                        // A session of segue ran on this native session, and continues on another one.
-                        continue;
-                    }
-                    let adoption = self.adopt_by_id(&provider, &id, project, AdoptionHint::Empty);
-                    let (session, decision) = adoption.await?;
-                    trace.logged_decisions.extend(decision);
-                    session
+            let session = if let Some(session) = self.session_using_native(&provider, &id).await? {
+                session
+            } else {
+                let key = [(provider.clone(), id.clone())];
+                let attached = self.context.store.attached_natives(&key).await?;
+                if !attached.is_empty() {
+                    // A session of segue ran on this native session, and continues on another one.
+                    continue;
                 }
+                let adoption = self.adopt_by_id(&provider, &id, project, AdoptionHint::Empty);
+                let (session, decision) = adoption.await?;
+                trace.logged_decisions.extend(decision);
+                session
             };
             newest_at = Some(at);
             newest = Some(session);

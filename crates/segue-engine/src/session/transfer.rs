@@ -433,14 +433,9 @@ fn placeholder_turn(checkpoint: &PortableCheckpoint) -> AdoptedTurn {
 }
 
 fn ended_turn(messages: Vec<Message>) -> AdoptedTurn {
-    let started_at = messages
-        .first()
-        .map(|message| message.at)
-        .unwrap_or_default();
-    let ended_at = messages
-        .last()
-        .map(|message| message.at)
-        .unwrap_or_default();
+    let time_of = |message: Option<&Message>| message.map(|message| message.at).unwrap_or_default();
+    let started_at = time_of(messages.first());
+    let ended_at = time_of(messages.last());
     AdoptedTurn {
         state: TurnState::Finished,
         messages,
