@@ -5,7 +5,8 @@ use segue_core::checkpoint::{
 };
 use segue_core::session::{OpenMode, Session};
 use segue_engine::{
-    CheckpointEdit, CheckpointError, CompactionError, EngineSettings, Target, TurnReport, VersionStatus,
+    CheckpointEdit, CheckpointError, CompactionError, EngineSettings, Target, TurnReport,
+    VersionStatus,
 };
 use segue_store::Store;
 

@@ -7,8 +7,8 @@ use segue_core::policy::{AutoCompaction, Policy};
 use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{
-    AccessError, ChatRequest, CheckpointEdit, EngineError, EngineSettings, MessageAuthor, Target, TurnEvent,
-    TurnReport,
+    AccessError, ChatRequest, CheckpointEdit, EngineError, EngineSettings, MessageAuthor, Target,
+    TurnEvent, TurnReport,
 };
 use segue_store::{NewCheckpoint, Store, StoreError};
 
