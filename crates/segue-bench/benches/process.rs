@@ -23,7 +23,7 @@ use segue_core::agent::ProcessIdentity;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Message, Project, Role, Session, Title, TurnState, Usage};
 use segue_sqlite::{FILE_NAME, SqliteStore};
-use segue_store::{LeaseRequest, NewLeg, NewSession, Store, TurnEnding};
+use segue_store::{LeaseRequest, NewLeg, NewSession, SettleEffects, Store, TurnEnding};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 
@@ -211,7 +211,7 @@ fn create_used_home(origin: &TempDir, chats: u32) -> TempDir {
 }
 
 async fn fill_store(home: &Path, session_count: u32) {
-    let store = Arc::new(SqliteStore::open(home).unwrap());
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(home).unwrap());
     let mut tasks = JoinSet::new();
     for number in 0..session_count {
         if tasks.len() == MAX_CONCURRENT_FILLS {
@@ -220,7 +220,7 @@ async fn fill_store(home: &Path, session_count: u32) {
         let store = Arc::clone(&store);
         tasks.spawn(async move {
             let session = store.create_session(new_session(number)).await.unwrap();
-            write_turn(&store, session).await;
+            write_turn(&*store, session).await;
         });
     }
     while let Some(result) = tasks.join_next().await {
@@ -248,7 +248,7 @@ fn new_session(number: u32) -> NewSession {
 }
 
 /// Writes one turn in the same steps as the engine: prompt, leg, attempt, answer.
-async fn write_turn(store: &SqliteStore, session: Session) {
+async fn write_turn(store: &dyn Store, session: Session) {
     let at = session.created_at;
     let native_id = NativeId::parse(&format!("r-{}", session.id)).unwrap();
     let request = LeaseRequest {
@@ -264,7 +264,7 @@ async fn write_turn(store: &SqliteStore, session: Session) {
     };
     let lease = store.acquire_lease(request).await.unwrap().lease;
     let prompt = Message::from_text(Role::User, session.title.as_str(), at);
-    let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
+    let turn = store.start_turn(&lease, prompt.into()).await.unwrap().id;
     let leg = NewLeg {
         provider: session.provider,
         native_id: Some(native_id),
@@ -284,6 +284,10 @@ async fn write_turn(store: &SqliteStore, session: Session) {
         failure: None,
         at,
     };
-    store.finish_turn(&lease, turn, ending).await.unwrap();
+    let effects = SettleEffects::default();
+    store
+        .settle_turn(&lease, turn, ending, effects)
+        .await
+        .unwrap();
     store.release_lease(&lease).await.unwrap();
 }

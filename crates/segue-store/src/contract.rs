@@ -26,10 +26,11 @@ mod turns;
 
 use jiff::{SignedDuration, Timestamp};
 use segue_core::agent::ProcessIdentity;
-use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
+use segue_core::policy::ProviderHealth;
 use segue_core::session::{Message, Project, Role, Session, Title, Turn, TurnState, Usage};
 
-use crate::{Lease, LeaseRequest, NewLeg, NewSession, Store, TurnEnding};
+use crate::{Lease, LeaseRequest, NewLeg, NewSession, Result, SettleEffects, Store, TurnEnding};
 
 pub use checkpoints::{
     a_checkpoint_follows_the_head, a_checkpoint_on_a_shared_turn_belongs_to_one_session,
@@ -257,6 +258,32 @@ fn new_leg(name: &str) -> NewLeg {
         provider: ProviderId::rehearsal(),
         native_id: Some(NativeId::parse(name).unwrap()),
         at: time_at(0),
+    }
+}
+
+/// Shorthands of the test cases.
+impl dyn Store + '_ {
+    /// Records a prompt as the next turn.
+    async fn begin_turn(&self, lease: &Lease, prompt: &Message) -> Result<Turn> {
+        self.start_turn(lease, prompt.clone().into()).await
+    }
+
+    /// Ends a turn without consequences.
+    async fn finish_turn(&self, lease: &Lease, turn: TurnId, ending: TurnEnding) -> Result<()> {
+        self.settle_turn(lease, turn, ending, SettleEffects::default())
+            .await
+    }
+
+    /// Returns the health of a provider in a session.
+    async fn provider_health(
+        &self,
+        id: &SessionId,
+        provider: &ProviderId,
+    ) -> Result<ProviderHealth> {
+        let snapshot = self.session_snapshot(id).await?;
+        Ok(snapshot.map_or_else(ProviderHealth::default, |snapshot| {
+            snapshot.providers.health_of(provider)
+        }))
     }
 }
 

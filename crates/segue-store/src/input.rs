@@ -155,7 +155,7 @@ pub enum DraftKind {
 pub struct NewTurn {
     /// The prompt.
     pub prompt: Message,
-    /// Leg on which the prompt is about to be sent, as [`Store::begin_attempt`](crate::Store::begin_attempt) records
+    /// Leg on which the prompt is about to be sent, as [`AttemptStore::begin_attempt`](crate::AttemptStore::begin_attempt) records
     /// it. Only for an agent that is open: if the process dies before the prompt is sent, the record still states that
     /// the agent may have received it.
     pub leg: Option<LegId>,

@@ -136,7 +136,7 @@ fn compose_brief_text(
     runtime.block_on(async {
         let (engine, store) = planted_store::open_engine(directory.path(), size.budget);
         let session = planted_store::insert_session(
-            (&engine, &store),
+            (&engine, &*store),
             turns,
             ("claude", directory.path()),
             compactions,

@@ -97,8 +97,8 @@ fn fixed_time() -> Timestamp {
 }
 
 /// Opens a store in `home` and an engine whose briefs have at most `budget` tokens.
-pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>) {
-    let store = Arc::new(SqliteStore::open(home).unwrap());
+pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<dyn Store>) {
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(home).unwrap());
     let environment = Environment {
         now: fixed_time,
         random: || 7,
@@ -114,7 +114,7 @@ pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<SqliteStore>
 
 /// Inserts a session of a provider into a store and compacts it `compactions` times, the last time after its last turn.
 pub(crate) async fn insert_session(
-    (engine, store): (&Engine, &SqliteStore),
+    (engine, store): (&Engine, &dyn Store),
     turns: &[BriefTurn],
     (provider, project_dir): (&str, &Path),
     compactions: usize,

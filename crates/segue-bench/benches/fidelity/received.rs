@@ -208,7 +208,7 @@ fn insert_session(
         let (engine, store) = planted_store::open_engine(&home, case.size.budget);
         let owned_target = (agent.provider, sandbox.project());
         let target = (owned_target.0, owned_target.1.as_path());
-        planted_store::insert_session((&engine, &store), &case.turns, target, compactions)
+        planted_store::insert_session((&engine, &*store), &case.turns, target, compactions)
             .await
             .id
     })

@@ -10,7 +10,7 @@ use segue_bench::measurement::{
 use segue_core::checkpoint::{Checkpoint, extract, merge, render_checkpoint};
 use segue_core::session::{Message, Role};
 use segue_engine::MessageAuthor;
-use segue_store::{LeaseRequest, Store};
+use segue_store::LeaseRequest;
 
 use crate::planted_store::{self, PlantedSessionSize};
 
@@ -46,7 +46,7 @@ fn measure_compaction(mode: BenchmarkMode) {
     let full_times = runtime.block_on(async {
         let (engine, store) = planted_store::open_engine(directory.path(), size.budget);
         let session = planted_store::insert_session(
-            (&engine, &store),
+            (&engine, &*store),
             &turns,
             ("claude", directory.path()),
             0,
@@ -113,7 +113,8 @@ fn measure_added_message(mode: BenchmarkMode) {
         runtime.block_on(async {
             let (engine, store) = planted_store::open_engine(directory.path(), size.budget);
             let target = ("claude", directory.path());
-            let session = planted_store::insert_session((&engine, &store), &turns, target, 0).await;
+            let session =
+                planted_store::insert_session((&engine, &*store), &turns, target, 0).await;
             (engine, store, session)
         })
     });

@@ -4,8 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::{ProviderId, SessionId, TurnId};
 use segue_core::session::{Message, Project, Role, Title, TurnState, Usage};
-use segue_sqlite::SqliteStore;
-use segue_store::{Lease, LeaseRequest, NewSession, Store, TurnEnding, TurnEntry};
+use segue_store::{Lease, LeaseRequest, NewSession, SettleEffects, Store, TurnEnding, TurnEntry};
 
 /// Number of messages in a turn, including the prompt.
 const MESSAGES_PER_TURN: u32 = 10;
@@ -21,7 +20,7 @@ impl BenchSession {
     /// Creates session `number` of the store. The next message that is appended to it is its `nth`.
     pub(crate) async fn with_next_message(
         nth: u32,
-        store: &SqliteStore,
+        store: &dyn Store,
         number: u32,
         text: &str,
     ) -> Self {
@@ -33,7 +32,7 @@ impl BenchSession {
         for _ in 0..finished_turns {
             write_finished_turn(store, &lease, text).await;
         }
-        let turn = store.begin_turn(&lease, &prompt()).await.unwrap();
+        let turn = store.start_turn(&lease, prompt().into()).await.unwrap();
         let mut session = Self {
             lease,
             turn: turn.id,
@@ -46,7 +45,7 @@ impl BenchSession {
     }
 
     /// Appends a message, which is on the disk when this returns.
-    pub(crate) async fn append(&mut self, store: &SqliteStore, text: &str) {
+    pub(crate) async fn append(&mut self, store: &dyn Store, text: &str) {
         let entry = TurnEntry::Message {
             seq: self.next_seq,
             message: answer(text),
@@ -59,7 +58,7 @@ impl BenchSession {
     }
 }
 
-async fn create_leased_session(store: &SqliteStore, number: u32) -> Lease {
+async fn create_leased_session(store: &dyn Store, number: u32) -> Lease {
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_mins(i64::from(number));
     let new = NewSession {
         id: SessionId::from_timestamp(at, number),
@@ -88,8 +87,8 @@ async fn create_leased_session(store: &SqliteStore, number: u32) -> Lease {
     store.acquire_lease(request).await.unwrap().lease
 }
 
-async fn write_finished_turn(store: &SqliteStore, lease: &Lease, text: &str) {
-    let turn = store.begin_turn(lease, &prompt()).await.unwrap();
+async fn write_finished_turn(store: &dyn Store, lease: &Lease, text: &str) {
+    let turn = store.start_turn(lease, prompt().into()).await.unwrap();
     let ending = TurnEnding {
         state: TurnState::Finished,
         messages: (1..MESSAGES_PER_TURN)
@@ -99,7 +98,10 @@ async fn write_finished_turn(store: &SqliteStore, lease: &Lease, text: &str) {
         failure: None,
         at: Timestamp::now(),
     };
-    store.finish_turn(lease, turn.id, ending).await.unwrap();
+    store
+        .settle_turn(lease, turn.id, ending, SettleEffects::default())
+        .await
+        .unwrap();
 }
 
 fn prompt() -> Message {

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use segue_sqlite::SqliteStore;
+use segue_store::Store;
 use tokio::runtime::Runtime;
 
 use crate::conversation::BenchSession;
@@ -191,7 +192,7 @@ impl LongSession {
 
 fn measure_append(
     runtime: &Runtime,
-    store: &SqliteStore,
+    store: &dyn Store,
     session: &mut BenchSession,
     text: &str,
 ) -> Duration {

@@ -12,7 +12,7 @@ use segue_core::id::{FeatureId, ProviderId, SessionId};
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Project, Title};
 use segue_sqlite::SqliteStore;
-use segue_store::{NewSession, PageRequest, SessionFilter, Store};
+use segue_store::{NewSession, PageRequest, SessionFilter, SessionQueries, SessionStore};
 use tokio::runtime::Runtime;
 
 use crate::build_runtime;

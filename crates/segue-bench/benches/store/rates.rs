@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use segue_sqlite::SqliteStore;
+use segue_store::Store;
 use tokio::runtime::Runtime;
 
 use crate::conversation::BenchSession;
@@ -83,7 +84,7 @@ fn print_comparison(contestants: &[Contestant<'_>; 4], rounds: usize, appends: u
 /// Tasks that write concurrently to one store, each to its own session.
 struct ConcurrentWriters {
     runtime: Runtime,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     text: Arc<str>,
     sessions: Vec<BenchSession>,
 }
@@ -91,10 +92,10 @@ struct ConcurrentWriters {
 impl ConcurrentWriters {
     fn new(count: u32, directory: &Path) -> Self {
         let runtime = build_runtime();
-        let store = Arc::new(SqliteStore::open(directory).unwrap());
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory).unwrap());
         let text = message_text();
         let create =
-            |number| runtime.block_on(BenchSession::with_next_message(2, &store, number, &text));
+            |number| runtime.block_on(BenchSession::with_next_message(2, &*store, number, &text));
         Self {
             sessions: (0..count).map(create).collect(),
             text: text.as_str().into(),
@@ -125,12 +126,12 @@ impl ConcurrentWriters {
 
 async fn append_messages(
     mut session: BenchSession,
-    store: Arc<SqliteStore>,
+    store: Arc<dyn Store>,
     text: Arc<str>,
     appends: u32,
 ) -> BenchSession {
     for _ in 0..appends {
-        session.append(&store, &text).await;
+        session.append(&*store, &text).await;
     }
     session
 }

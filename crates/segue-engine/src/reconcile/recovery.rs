@@ -6,7 +6,7 @@ use segue_core::session::{
     Decision, Failure, FailureClass, InterruptedPrompt, SessionSnapshot, Turn, TurnState,
     close_open_calls,
 };
-use segue_store::{Lease, TurnEnding};
+use segue_store::{Lease, SettleEffects, TurnEnding};
 
 use crate::AccessError;
 use crate::reconcile::Reconciler;
@@ -29,7 +29,9 @@ impl Reconciler {
         };
         let ending = self.build_ending(turn, None).await?;
         let store = &self.context.store;
-        store.finish_turn(lease, turn.id, ending).await?;
+        store
+            .settle_turn(lease, turn.id, ending, SettleEffects::default())
+            .await?;
         Ok(Some(interruption_decision(turn)))
     }
 

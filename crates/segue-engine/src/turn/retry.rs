@@ -9,7 +9,7 @@ use segue_core::policy::{Cooldown, FailedPrompt, RetryAction, WaitReason, plan_r
 use segue_core::session::{
     Decision, EarlierAttempt, Failure, FailureClass, HandoffCause, LegEnd, TurnState, Usage,
 };
-use segue_store::TurnEnding;
+use segue_store::{SettleEffects, TurnEnding};
 
 use super::admission::AttemptAgent;
 use super::attempt::{AttemptState, EndedAttempt, PlannedAttempt};
@@ -260,7 +260,9 @@ impl TurnRun<'_> {
                 failure: rejection,
                 at: since,
             };
-            store.finish_turn(lease, self.turn, ending).await?;
+            store
+                .settle_turn(lease, self.turn, ending, SettleEffects::default())
+                .await?;
         } else {
             store.withdraw_turn(lease, self.turn, since).await?;
         }
@@ -271,7 +273,7 @@ impl TurnRun<'_> {
         };
         let (_, mut decisions) = runner.reconciler.reconcile(snapshot, guard, mode).await?;
         let prompt = runner.prompt_message(&self.request);
-        let turn = store.begin_turn(lease, &prompt).await?;
+        let turn = store.start_turn(lease, prompt.into()).await?;
         self.turn = turn.id;
         self.recorder = runner.new_recorder(&self.request, guard, turn.id);
         self.report.turn = turn.number;

@@ -8,7 +8,7 @@ use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::Policy;
 use segue_core::session::{FailureClass, OpenMode, Role, TurnState};
 use segue_engine::{AccessError, MessageAuthor, SessionError, StopLevel, Target, TurnEvent};
-use segue_store::{Store, StoreError};
+use segue_store::StoreError;
 use tokio::sync::mpsc;
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};

@@ -5,7 +5,7 @@ use std::process::{Child, Command};
 use segue_core::id::ProviderId;
 use segue_core::session::OpenMode;
 use segue_engine::{AccessError, ChatRequest, Engine, SessionError, Target, TurnError, TurnReport};
-use segue_store::{Store, StoreError};
+use segue_store::StoreError;
 
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
 

@@ -15,7 +15,6 @@ use segue_core::session::{
     ToolStatus, TurnState,
 };
 use segue_engine::{StopLevel, Target, TurnEvent};
-use segue_store::Store;
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 use crate::{hint_text, open_mode_and_reason};

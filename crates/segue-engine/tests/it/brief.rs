@@ -2,7 +2,6 @@
 
 use segue_core::session::{AgentEvent, OpenMode, StopReason, ToolCall, ToolStatus, Usage};
 use segue_engine::{Conversation, EngineSettings, Target, TurnReport};
-use segue_store::Store;
 
 use crate::open_mode_and_reason;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};

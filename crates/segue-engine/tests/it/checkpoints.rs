@@ -8,7 +8,6 @@ use segue_engine::{
     CheckpointEdit, CheckpointError, CompactionError, EngineSettings, Target, TurnReport,
     VersionStatus,
 };
-use segue_store::Store;
 
 use crate::scripted::{EngineHarness, session_target};
 

@@ -10,7 +10,7 @@ use segue_engine::{
     AccessError, ChatRequest, CheckpointEdit, EngineError, EngineSettings, MessageAuthor, Target,
     TurnEvent, TurnReport,
 };
-use segue_store::{NewCheckpoint, Store, StoreError};
+use segue_store::{NewCheckpoint, StoreError};
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 use crate::{decision_text, open_mode_and_reason};

@@ -16,11 +16,13 @@ use segue_core::session::{
     SessionSnapshot, Title, Turn,
 };
 use segue_store::{
-    AdoptedSession, CompactionCommit, ContextLossState, ContextMeasurement, ForkPoint,
-    ImportedSession, Lease, LeaseGrant, LeaseHolder, LeaseRequest, NativeUpdate, NewCheckpoint,
-    NewLeg, NewSession, NewTurn, PageRequest, Result, SessionFilter, SessionOrigin, SessionPage,
-    SessionStamp, SettleEffects, StartedSession, Store, StoredTurn, TagChange, TagCount,
-    TokenCount, TurnEnding, TurnEntry,
+    AdoptedSession, AttemptStore, CheckpointStore, CompactionCommit, ContextLossState,
+    ContextMeasurement, ContextStore, DecisionLog, ForkPoint, HeadStore, HistoryStore, ImportStore,
+    ImportedSession, LabelStore, Lease, LeaseGrant, LeaseHolder, LeaseRequest, LeaseStore,
+    LegStore, NativeStore, NativeUpdate, NewCheckpoint, NewLeg, NewSession, NewTurn, PageRequest,
+    ProviderHealthStore, Result, SessionFilter, SessionOrigin, SessionPage, SessionQueries,
+    SessionStamp, SessionStore, SettleEffects, StartedSession, Store, StoredTurn, TagChange,
+    TagCount, TokenCount, TokenStore, TurnEnding, TurnEntry, TurnStore,
 };
 
 /// Effect of a store method.
@@ -109,81 +111,115 @@ impl Drop for CallGuard {
     }
 }
 
-/// Implements [`Store`] with one line per method: its effect and its signature.
+/// Implements the traits of a store with one line per method: its effect and its signature.
 macro_rules! count_calls {
-    ($($kind:ident $method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*) => {
-        #[async_trait]
-        impl Store for CountingStore {
+    ($($store:ident {
+        $($kind:ident $method:ident($($arg:ident: $type:ty),*) -> $result:ty;)*
+    })*) => {
+        $(#[async_trait]
+        impl $store for CountingStore {
             $(async fn $method(&self, $($arg: $type),*) -> Result<$result> {
                 let _guard = self.count_call(CallKind::$kind, stringify!($method));
                 self.inner.$method($($arg),*).await
             })*
-        }
+        })*
     };
 }
 
 count_calls! {
-    Synced create_session(new: NewSession) -> Session;
-    Synced start_session(new: NewSession, owner: ProcessIdentity, prompt: &Message) -> StartedSession;
-    Synced adopt_native_session(new: NewSession, owner: ProcessIdentity, native: AdoptedSession) -> Lease;
-    Synced import_session(new: NewSession, owner: ProcessIdentity, imported: ImportedSession) -> Session;
-    Read session_origin(id: &SessionId) -> Option<SessionOrigin>;
-    Synced fork_session(new: NewSession, fork_point: ForkPoint) -> Session;
-    Synced rename_session(id: &SessionId, title: &Title) -> ();
-    Synced suggest_title(id: &SessionId, title: &Title) -> ();
-    Synced change_tags(id: &SessionId, change: TagChange) -> Session;
-    Read tag_counts() -> Vec<TagCount>;
-    Synced delete_session(lease: &Lease) -> ();
-    Read session(id: &SessionId) -> Option<Session>;
-    Read session_snapshot(id: &SessionId) -> Option<SessionSnapshot>;
-    Read list_sessions(filter: &SessionFilter, page: PageRequest) -> SessionPage;
-    Read session_stamps() -> Vec<SessionStamp>;
-    Read ref_candidates(text: &str) -> Vec<RefCandidate>;
-    Read attached_natives(natives: &[(ProviderId, NativeId)]) -> Vec<(ProviderId, NativeId)>;
-    Synced start_turn(lease: &Lease, new: NewTurn) -> Turn;
-    Synced add_message(lease: &Lease, message: &Message) -> Turn;
-    Synced begin_attempt(lease: &Lease, turn: TurnId, leg: LegId, at: Timestamp) -> ();
-    Synced fail_attempt(lease: &Lease, turn: TurnId, failure: &Failure, at: Timestamp) -> ();
-    Synced append_entry(lease: &Lease, turn: TurnId, entry: TurnEntry) -> ();
-    Synced settle_turn(lease: &Lease, turn: TurnId, ending: TurnEnding, effects: SettleEffects) -> ();
-    Synced withdraw_turn(lease: &Lease, turn: TurnId, at: Timestamp) -> ();
-    Synced set_attempt_mark(lease: &Lease, turn: TurnId, mark: &str) -> ();
-    Synced apply_native_update(lease: &Lease, update: NativeUpdate) -> Session;
-    Synced fork_native_update(lease: &Lease, new: NewSession, owner: ProcessIdentity, update: NativeUpdate) -> Session;
-    Read turns(id: &SessionId) -> Vec<Turn>;
-    Read turns_up_to(turn: TurnId) -> Vec<Turn>;
-    Read messages(turn: TurnId) -> Vec<Message>;
-    Read attempts(turn: TurnId) -> Vec<Attempt>;
-    Read recent_turns(head: TurnId, token_budget: u64) -> Vec<StoredTurn>;
-    Read turns_after(head: TurnId, n: u32) -> Vec<StoredTurn>;
-    Synced fill_token_counts(counts: Vec<TokenCount>) -> ();
-    Read context_measurements(provider: &ProviderId, limit: u32) -> Vec<ContextMeasurement>;
-    Synced add_checkpoint(lease: &Lease, new: NewCheckpoint) -> CheckpointVersion;
-    Synced commit_compaction(lease: &Lease, new: NewCheckpoint, compaction: CompactionCommit) -> CheckpointVersion;
-    Read checkpoint_at(id: &SessionId, turn: TurnId) -> Option<(CheckpointVersion, Checkpoint)>;
-    Read checkpoints(id: &SessionId) -> Vec<CheckpointVersion>;
-    Read checkpoint(id: &SessionId, n: u32) -> Option<(CheckpointVersion, Checkpoint)>;
-    Synced save_context(id: &SessionId, context: CachedContext) -> ();
-    Read saved_context(id: &SessionId) -> Option<CachedContext>;
-    Synced open_leg(lease: &Lease, leg: NewLeg) -> Leg;
-    Synced set_leg_native_id(lease: &Lease, leg: LegId, native_id: &NativeId) -> ();
-    Synced set_context_loss(lease: &Lease, leg: LegId, state: ContextLossState) -> ();
-    Synced end_leg(lease: &Lease, leg: LegId, reason: LegEnd, at: Timestamp) -> ();
-    Synced reopen_leg(lease: &Lease, leg: LegId, reason: LegEnd, at: Timestamp) -> Leg;
-    Read leg(id: LegId) -> Option<Leg>;
-    Read legs(id: &SessionId) -> Vec<Leg>;
-    Synced change_provider(lease: &Lease, provider: &ProviderId, at: Timestamp) -> Session;
-    Synced set_provider_health(lease: &Lease, provider: &ProviderId, health: ProviderHealth) -> ();
-    Synced set_cooldown(cooldown: Cooldown) -> ();
-    Synced clear_cooldown(provider: &ProviderId) -> ();
-    Read cooldowns() -> Vec<Cooldown>;
-    Synced revert_head(lease: &Lease, to: TurnId, at: Timestamp) -> Session;
-    Synced undo_revert(lease: &Lease, at: Timestamp) -> Session;
-    Read lineage(id: &SessionId) -> Lineage;
-    Lease acquire_lease(request: LeaseRequest) -> LeaseGrant;
-    Lease record_heartbeat(lease: &Lease, agent: Option<ProcessIdentity>, at: Timestamp) -> ();
-    Lease release_lease(lease: &Lease) -> ();
-    Read lease_holder(id: &SessionId) -> Option<LeaseHolder>;
-    Synced log_decision(lease: &Lease, decision: &Decision, at: Timestamp) -> ();
-    Read decisions(id: &SessionId, limit: u32) -> Vec<(Timestamp, Decision)>;
+    SessionStore {
+        Synced create_session(new: NewSession) -> Session;
+        Synced start_session(new: NewSession, owner: ProcessIdentity, prompt: &Message) -> StartedSession;
+        Synced delete_session(lease: &Lease) -> ();
+        Read session(id: &SessionId) -> Option<Session>;
+        Read session_snapshot(id: &SessionId) -> Option<SessionSnapshot>;
+    }
+    SessionQueries {
+        Read list_sessions(filter: &SessionFilter, page: PageRequest) -> SessionPage;
+        Read session_stamps() -> Vec<SessionStamp>;
+        Read ref_candidates(text: &str) -> Vec<RefCandidate>;
+    }
+    LabelStore {
+        Synced rename_session(id: &SessionId, title: &Title) -> ();
+        Synced suggest_title(id: &SessionId, title: &Title) -> ();
+        Synced change_tags(id: &SessionId, change: TagChange) -> Session;
+        Read tag_counts() -> Vec<TagCount>;
+    }
+    HeadStore {
+        Synced fork_session(new: NewSession, fork_point: ForkPoint) -> Session;
+        Synced revert_head(lease: &Lease, to: TurnId, at: Timestamp) -> Session;
+        Synced undo_revert(lease: &Lease, at: Timestamp) -> Session;
+        Read lineage(id: &SessionId) -> Lineage;
+    }
+    TurnStore {
+        Synced start_turn(lease: &Lease, new: NewTurn) -> Turn;
+        Synced add_message(lease: &Lease, message: &Message) -> Turn;
+        Synced append_entry(lease: &Lease, turn: TurnId, entry: TurnEntry) -> ();
+        Synced settle_turn(lease: &Lease, turn: TurnId, ending: TurnEnding, effects: SettleEffects) -> ();
+        Synced withdraw_turn(lease: &Lease, turn: TurnId, at: Timestamp) -> ();
+    }
+    AttemptStore {
+        Synced begin_attempt(lease: &Lease, turn: TurnId, leg: LegId, at: Timestamp) -> ();
+        Synced fail_attempt(lease: &Lease, turn: TurnId, failure: &Failure, at: Timestamp) -> ();
+        Synced set_attempt_mark(lease: &Lease, turn: TurnId, mark: &str) -> ();
+        Read attempts(turn: TurnId) -> Vec<Attempt>;
+    }
+    HistoryStore {
+        Read turns(id: &SessionId) -> Vec<Turn>;
+        Read turns_up_to(turn: TurnId) -> Vec<Turn>;
+        Read messages(turn: TurnId) -> Vec<Message>;
+        Read recent_turns(head: TurnId, token_budget: u64) -> Vec<StoredTurn>;
+        Read turns_after(head: TurnId, n: u32) -> Vec<StoredTurn>;
+    }
+    TokenStore {
+        Synced fill_token_counts(counts: Vec<TokenCount>) -> ();
+        Read context_measurements(provider: &ProviderId, limit: u32) -> Vec<ContextMeasurement>;
+    }
+    LegStore {
+        Synced open_leg(lease: &Lease, leg: NewLeg) -> Leg;
+        Synced set_leg_native_id(lease: &Lease, leg: LegId, native_id: &NativeId) -> ();
+        Synced set_context_loss(lease: &Lease, leg: LegId, state: ContextLossState) -> ();
+        Synced end_leg(lease: &Lease, leg: LegId, reason: LegEnd, at: Timestamp) -> ();
+        Synced reopen_leg(lease: &Lease, leg: LegId, reason: LegEnd, at: Timestamp) -> Leg;
+        Synced change_provider(lease: &Lease, provider: &ProviderId, at: Timestamp) -> Session;
+        Read leg(id: LegId) -> Option<Leg>;
+        Read legs(id: &SessionId) -> Vec<Leg>;
+    }
+    ProviderHealthStore {
+        Synced set_provider_health(lease: &Lease, provider: &ProviderId, health: ProviderHealth) -> ();
+        Synced set_cooldown(cooldown: Cooldown) -> ();
+        Synced clear_cooldown(provider: &ProviderId) -> ();
+        Read cooldowns() -> Vec<Cooldown>;
+    }
+    NativeStore {
+        Synced adopt_native_session(new: NewSession, owner: ProcessIdentity, native: AdoptedSession) -> Lease;
+        Read attached_natives(natives: &[(ProviderId, NativeId)]) -> Vec<(ProviderId, NativeId)>;
+        Synced apply_native_update(lease: &Lease, update: NativeUpdate) -> Session;
+        Synced fork_native_update(lease: &Lease, new: NewSession, owner: ProcessIdentity, update: NativeUpdate) -> Session;
+    }
+    ImportStore {
+        Synced import_session(new: NewSession, owner: ProcessIdentity, imported: ImportedSession) -> Session;
+        Read session_origin(id: &SessionId) -> Option<SessionOrigin>;
+    }
+    CheckpointStore {
+        Synced add_checkpoint(lease: &Lease, new: NewCheckpoint) -> CheckpointVersion;
+        Synced commit_compaction(lease: &Lease, new: NewCheckpoint, compaction: CompactionCommit) -> CheckpointVersion;
+        Read checkpoint_at(id: &SessionId, turn: TurnId) -> Option<(CheckpointVersion, Checkpoint)>;
+        Read checkpoints(id: &SessionId) -> Vec<CheckpointVersion>;
+        Read checkpoint(id: &SessionId, n: u32) -> Option<(CheckpointVersion, Checkpoint)>;
+    }
+    ContextStore {
+        Synced save_context(id: &SessionId, context: CachedContext) -> ();
+        Read saved_context(id: &SessionId) -> Option<CachedContext>;
+    }
+    DecisionLog {
+        Synced log_decision(lease: &Lease, decision: &Decision, at: Timestamp) -> ();
+        Read decisions(id: &SessionId, limit: u32) -> Vec<(Timestamp, Decision)>;
+    }
+    LeaseStore {
+        Lease acquire_lease(request: LeaseRequest) -> LeaseGrant;
+        Lease record_heartbeat(lease: &Lease, agent: Option<ProcessIdentity>, at: Timestamp) -> ();
+        Lease release_lease(lease: &Lease) -> ();
+        Read lease_holder(id: &SessionId) -> Option<LeaseHolder>;
+    }
 }

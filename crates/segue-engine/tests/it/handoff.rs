@@ -12,7 +12,7 @@ use segue_core::id::ProviderId;
 use segue_core::policy::Policy;
 use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{AccessError, SessionError, Target};
-use segue_store::{NewSession, Store, StoreError};
+use segue_store::{NewSession, StoreError};
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 use crate::{decision_text, open_mode_and_reason};

@@ -125,7 +125,7 @@ async fn an_interrupted_turn_is_closed_and_not_resent() {
     let lease = harness.store.acquire_lease(request).await.unwrap().lease;
     let interrupted = harness
         .store
-        .begin_turn(&lease, &Message::from_text(Role::User, "two", at))
+        .start_turn(&lease, Message::from_text(Role::User, "two", at).into())
         .await
         .unwrap();
     let leg = harness.store.legs(&first.session).await.unwrap()[0].id;
@@ -225,7 +225,11 @@ async fn an_unsent_turn_does_not_end_the_leg() {
     };
     let lease = harness.store.acquire_lease(request).await.unwrap().lease;
     let prompt = Message::from_text(Role::User, "two", jiff::Timestamp::now());
-    harness.store.begin_turn(&lease, &prompt).await.unwrap();
+    harness
+        .store
+        .start_turn(&lease, prompt.into())
+        .await
+        .unwrap();
     let next = harness.run_turn("three", session_target(&first)).await;
     assert_eq!(next.opened.unwrap().0, OpenMode::Resumed);
     assert!(

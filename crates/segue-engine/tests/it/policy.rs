@@ -12,7 +12,6 @@ use segue_core::session::{
     DecisionKind, FailureClass, LegEnd, OpenMode, PromptRefusal, StopReason, TurnState, Usage,
 };
 use segue_engine::{EngineSettings, StopLevel, Target, TurnError, TurnEvent, TurnReport};
-use segue_store::Store;
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 use crate::{decision_text, hint_text, open_mode_and_reason};
@@ -172,8 +171,9 @@ async fn three_failures_start_a_new_leg_and_three_more_stop_retries() {
     // The native session of the forced retry was used for that prompt only.
     assert_eq!((report.state, report.leg), (TurnState::Finished, Some(4)));
     let scripted = provider("scripted");
-    let health = harness.store.provider_health(&first.session, &scripted);
-    assert_eq!(health.await.unwrap(), ProviderHealth::default());
+    let snapshot = harness.store.session_snapshot(&first.session).await;
+    let providers = snapshot.unwrap().unwrap().providers;
+    assert_eq!(providers.health_of(&scripted), ProviderHealth::default());
 }
 
 #[tokio::test]

@@ -5,7 +5,6 @@ use segue_core::policy::Policy;
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::OpenMode;
 use segue_engine::{MessageAuthor, PurposeSession, Target};
-use segue_store::Store;
 
 use crate::scripted::{EngineHarness, end_turn, send_text};
 

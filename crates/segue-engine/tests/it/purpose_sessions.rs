@@ -11,7 +11,7 @@ use segue_core::session::{
 use segue_engine::{
     AccessError, ChatRequest, RefContext, ResolveError, Target, TurnError, TurnEvent, TurnReport,
 };
-use segue_store::{PageRequest, SessionFilter, Store, StoreError, TagChange};
+use segue_store::{PageRequest, SessionFilter, StoreError, TagChange};
 
 use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
 use crate::{decision_text, step_text};

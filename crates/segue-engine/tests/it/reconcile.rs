@@ -18,7 +18,7 @@ use segue_core::session::{
     Usage,
 };
 use segue_engine::{MessageAuthor, StopLevel, Target, TurnEvent, TurnReport};
-use segue_store::{Lease, PageRequest, SessionFilter, Store};
+use segue_store::{Lease, PageRequest, SessionFilter};
 
 use crate::scripted::{
     EngineHarness, ScriptedAction, current_process, dead_process, end_turn, send_text,
@@ -291,7 +291,11 @@ async fn leave_unsent_turn(
 ) -> (Lease, Turn) {
     let lease = harness.acquire_lease(&session.id, dead_process()).await;
     let prompt = Message::from_text(Role::User, prompt, Timestamp::now());
-    let turn = harness.store.begin_turn(&lease, &prompt).await.unwrap();
+    let turn = harness
+        .store
+        .start_turn(&lease, prompt.into())
+        .await
+        .unwrap();
     (lease, turn)
 }
 

@@ -5,7 +5,7 @@ use segue_core::brief::END_OF_RECORD;
 use segue_core::checkpoint::{Checkpoint, CheckpointItem, CheckpointReason, ItemAuthor, ItemKind};
 use segue_core::session::{AgentEvent, DecisionKind, FailureClass, OpenMode};
 use segue_engine::{MessageAuthor, Target, TurnReport};
-use segue_store::{NewCheckpoint, Store};
+use segue_store::NewCheckpoint;
 
 use crate::scripted::{
     EngineHarness, ScriptedAction, current_process, end_turn, send_text, session_target,

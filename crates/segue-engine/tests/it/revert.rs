@@ -8,7 +8,7 @@ use segue_core::session::{
     ToolStatus, TurnState, Usage,
 };
 use segue_engine::{DetachedTurns, SessionError, Target, TurnReport};
-use segue_store::{NewLeg, Store, TurnEnding};
+use segue_store::{NewLeg, SettleEffects, TurnEnding};
 
 use crate::scripted::{EngineHarness, ScriptedAction, current_process, end_turn, session_target};
 use crate::{decision_text, open_mode_and_reason};
@@ -234,7 +234,7 @@ async fn a_native_session_that_failed_the_last_turn_is_not_reopened() {
         .acquire_lease(&first.session, current_process())
         .await;
     let prompt = Message::from_text(Role::User, "two", at);
-    let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
+    let turn = store.start_turn(&lease, prompt.into()).await.unwrap().id;
     store.begin_attempt(&lease, turn, leg, at).await.unwrap();
     let failure = Failure::new(FailureClass::Agent, "no");
     store
@@ -265,7 +265,11 @@ async fn a_native_session_that_failed_the_last_turn_is_not_reopened() {
         failure: None,
         at,
     };
-    store.finish_turn(&lease, turn, ending).await.unwrap();
+    let effects = SettleEffects::default();
+    store
+        .settle_turn(&lease, turn, ending, effects)
+        .await
+        .unwrap();
     store.release_lease(&lease).await.unwrap();
 
     harness.script([end_turn()]);

@@ -19,7 +19,6 @@ use segue_engine::{
     AccessError, ChatRequest, ContextRebuild, Conversation, EngineSettings, PlanError, Target,
     TurnError, TurnReport,
 };
-use segue_store::Store;
 
 use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};

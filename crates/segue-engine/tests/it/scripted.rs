@@ -267,7 +267,7 @@ impl AgentConnection for ScriptedConnection {
 
 /// A store, an engine and an agent.
 pub(crate) struct EngineHarness {
-    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) agent: Arc<ScriptedAgent>,
     /// Further agents.
     pub(crate) other_agents: Vec<Arc<ScriptedAgent>>,
@@ -323,7 +323,7 @@ impl EngineHarness {
         catalog: Catalog,
     ) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let store = Arc::new(SqliteStore::open(directory.path()).unwrap());
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory.path()).unwrap());
         let agent = Arc::new(ScriptedAgent::new("scripted"));
         let other_agents: Vec<Arc<ScriptedAgent>> = names
             .iter()

@@ -15,7 +15,6 @@ use segue_core::session::{Message, OpenMode, Part, Role, StopReason, Usage};
 use segue_core::spend::Cost;
 use segue_core::spend::{Prices, SpendGrouping, SpendRecord, Spending};
 use segue_engine::{SpendingRequest, Target};
-use segue_store::Store;
 
 use crate::scripted::{EngineHarness, ScriptedAction, send_text, session_target};
 

@@ -15,7 +15,7 @@ use segue_core::json::Json;
 use segue_core::policy::{Cooldown, Policy};
 use segue_core::session::{AgentEvent, FailureClass, Session, ToolCall, ToolStatus};
 use segue_engine::{Summariser, SummaryOutcome, SummaryProposal, Target, TurnReport};
-use segue_store::{NewCheckpoint, Store};
+use segue_store::NewCheckpoint;
 
 use crate::decision_text;
 use crate::scripted::{

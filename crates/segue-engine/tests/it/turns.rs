@@ -9,7 +9,7 @@ use segue_core::session::{
     TurnState, Usage,
 };
 use segue_engine::{AccessError, StopLevel, Target, TurnError, TurnEvent};
-use segue_store::{LeaseRequest, Store, StoreError};
+use segue_store::{LeaseRequest, StoreError};
 
 use crate::decision_text;
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};

@@ -31,6 +31,15 @@ pub(crate) fn find_holder(db: &Connection, id: &SessionId) -> OpResult<Option<Le
     Ok(holder.flatten())
 }
 
+/// Returns the holder for a caller outside the store, and logs it.
+pub(crate) fn report_holder(db: &Connection, id: &SessionId) -> OpResult<Option<LeaseHolder>> {
+    let holder = find_holder(db, id)?;
+    if let Some(LeaseHolder { epoch, owner, .. }) = &holder {
+        tracing::debug!(session = %id, epoch, pid = owner.pid, "lease in use");
+    }
+    Ok(holder)
+}
+
 pub(crate) fn acquire_lease(db: &Connection, request: &LeaseRequest) -> OpResult<LeaseGrant> {
     sessions::load_session(db, &request.session)?;
     let previous_holder = find_holder(db, &request.session)?;
@@ -89,13 +98,18 @@ pub(crate) fn acquire_lease(db: &Connection, request: &LeaseRequest) -> OpResult
     })
 }
 
+#[expect(
+    clippy::ref_option,
+    reason = "`dispatch!` borrows every argument that it moves"
+)]
 pub(crate) fn record_heartbeat(
     db: &Connection,
     lease: &Lease,
-    agent: Option<&ProcessIdentity>,
+    agent: &Option<ProcessIdentity>,
     at: Timestamp,
 ) -> OpResult<()> {
     check_lease(db, lease)?;
+    let agent = agent.as_ref();
     db.prepare_cached(
         "UPDATE leases SET heartbeat_at = ?2, agent_host = ?3, agent_pid = ?4, agent_started = ?5 WHERE session_id = ?1",
     )?

@@ -165,22 +165,17 @@ pub(crate) fn list_session_stamps(db: &Connection) -> OpResult<Vec<SessionStamp>
 
 pub(crate) fn filter_attached_natives(
     db: &Connection,
-    mut natives: Vec<(ProviderId, NativeId)>,
+    natives: &[(ProviderId, NativeId)],
 ) -> OpResult<Vec<(ProviderId, NativeId)>> {
     let mut statement =
         db.prepare_cached("SELECT 1 FROM legs WHERE native_id = ? AND provider = ?")?;
-    let mut query_error = None;
-    natives.retain(|(provider, id)| {
-        let exists = statement.exists([id.as_str(), provider.as_str()]);
-        exists.unwrap_or_else(|error| {
-            query_error = Some(error);
-            false
-        })
-    });
-    match query_error {
-        Some(error) => Err(error.into()),
-        None => Ok(natives),
+    let mut attached = Vec::new();
+    for (provider, id) in natives {
+        if statement.exists([id.as_str(), provider.as_str()])? {
+            attached.push((provider.clone(), id.clone()));
+        }
     }
+    Ok(attached)
 }
 
 #[cfg(test)]

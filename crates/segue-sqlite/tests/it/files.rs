@@ -9,7 +9,10 @@ use segue_core::id::{FeatureId, ProviderId, SessionId, TurnId};
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Decision, DecisionKind, Project, Title};
 use segue_sqlite::{FILE_NAME, SqliteStore};
-use segue_store::{NewSession, PageRequest, SessionFilter, Store, StoreError};
+use segue_store::{
+    CheckpointStore, DecisionLog, HistoryStore, LegStore, NewSession, PageRequest, SessionFilter,
+    SessionQueries, SessionStore, StoreError,
+};
 
 fn new_session(n: u32) -> NewSession {
     NewSession {

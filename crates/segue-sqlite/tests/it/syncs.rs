@@ -12,7 +12,9 @@ use segue_core::agent::ProcessIdentity;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::session::{Message, Project, Role, Title, TurnState, Usage};
 use segue_sqlite::SqliteStore;
-use segue_store::{Draft, DraftKind, LeaseRequest, NewSession, Store, TurnEnding, TurnEntry};
+use segue_store::{
+    Draft, DraftKind, LeaseRequest, NewSession, SettleEffects, Store, TurnEnding, TurnEntry,
+};
 
 /// Environment variable with the directory for the child's store. Without it the test `child` does nothing.
 const CHILD_STORE_VARIABLE: &str = "SEGUE_SYNC_CHILD";
@@ -29,7 +31,7 @@ async fn child() {
     let Some(directory) = std::env::var_os(CHILD_STORE_VARIABLE) else {
         return;
     };
-    let store = SqliteStore::open(Path::new(&directory)).unwrap();
+    let store: &dyn Store = &SqliteStore::open(Path::new(&directory)).unwrap();
     let at = Timestamp::UNIX_EPOCH;
     let id = SessionId::from_timestamp(at, 1);
     let new = NewSession {
@@ -60,7 +62,7 @@ async fn child() {
     let lease = store.acquire_lease(request).await.unwrap().lease;
     acknowledge("acquire");
     let prompt = Message::from_text(Role::User, "go", at);
-    let turn = store.begin_turn(&lease, &prompt).await.unwrap().id;
+    let turn = store.start_turn(&lease, prompt.into()).await.unwrap().id;
     acknowledge("begin_turn");
     for seq in 1..=20 {
         let content = "some words ".repeat(seq as usize * 40);
@@ -85,7 +87,10 @@ async fn child() {
         failure: None,
         at,
     };
-    store.finish_turn(&lease, turn, ending).await.unwrap();
+    store
+        .settle_turn(&lease, turn, ending, SettleEffects::default())
+        .await
+        .unwrap();
     acknowledge("finish_turn");
     store.release_lease(&lease).await.unwrap();
     acknowledge("release");
