@@ -24,11 +24,11 @@ const BUSY_TIMEOUT: Duration = Duration::from_mins(1);
 pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
     let path = directory.join(FILE_NAME);
     if !path.exists() {
-        create_private_file(directory, &path).map_err(|error| creation_error(&path, error))?;
+        create_private_file(directory, &path).map_err(creation_error)?;
     }
-    let to_store_error = |op_error: OpError| op_error.into_store_error("open", &path);
+    let to_store_error = |op_error: OpError| op_error.into_store_error("open");
     match open_reader(&path) {
-        Ok(reader) if schema::is_current(&reader, &path)? => {
+        Ok(reader) if schema::is_current(&reader)? => {
             schema::log_opened(&path);
             return Ok((path, reader));
         }
@@ -71,31 +71,34 @@ fn migrate_file(directory: &Path, path: &Path) -> Result<(), StoreError> {
         .mode(0o600)
         .open(&lock_path)
         .and_then(|lock| lock.lock().map(|()| lock))
-        .map_err(|error| creation_error(&lock_path, error))?;
-    let mut db = open_writer(path).map_err(|op_error| op_error.into_store_error("open", path))?;
+        .map_err(|error| creation_error(name_file(&lock_path, &error)))?;
+    let mut db = open_writer(path).map_err(|op_error| op_error.into_store_error("open"))?;
     schema::apply_migrations(&mut db, path)?;
     drop(db);
     // SQLite syncs its files, but not the entries of a new directory.
     File::open(directory)
         .and_then(|directory| directory.sync_all())
-        .map_err(|error| creation_error(directory, error))?;
+        .map_err(|error| creation_error(name_file(directory, &error)))?;
     drop(lock);
     Ok(())
 }
 
-fn creation_error(path: &Path, error: io::Error) -> StoreError {
-    let path = path.to_owned();
+/// Returns the error with the path of a file that is not the store itself.
+fn name_file(path: &Path, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{}: {error}", path.display()))
+}
+
+fn creation_error(error: io::Error) -> StoreError {
     let source = Box::new(error);
     match source.kind() {
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
-            StoreError::ReadOnly { path, source }
+            StoreError::ReadOnly { source }
         }
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            StoreError::DiskFull { path, source }
+            StoreError::DiskFull { source }
         }
         _ => StoreError::Backend {
             operation: "create",
-            path,
             source,
         },
     }

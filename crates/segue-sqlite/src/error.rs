@@ -1,13 +1,11 @@
 //! Conversion of SQLite errors to [`StoreError`], which a caller can act on.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use rusqlite::ErrorCode;
 use segue_store::StoreError;
 
-/// Error of an operation on a connection. Unlike [`StoreError`], it does not contain the path of the file, which an
-/// operation does not have.
+/// Error of an operation on a connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpError {
     /// An error of the store itself, such as a missing session.
@@ -27,10 +25,10 @@ impl OpError {
         }
     }
 
-    pub(crate) fn into_store_error(self, operation: &'static str, path: &Path) -> StoreError {
+    pub(crate) fn into_store_error(self, operation: &'static str) -> StoreError {
         match self {
             Self::Store(error) => error,
-            Self::Sqlite(error) => classify_sqlite_error(&Arc::new(error), operation, path),
+            Self::Sqlite(error) => classify_sqlite_error(&Arc::new(error), operation),
         }
     }
 }
@@ -40,31 +38,23 @@ impl OpError {
 pub(crate) fn classify_sqlite_error(
     error: &Arc<rusqlite::Error>,
     operation: &'static str,
-    path: &Path,
 ) -> StoreError {
-    let path = path.to_owned();
     let source = Box::new(Arc::clone(error));
     match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy { path },
-        Some(ErrorCode::DiskFull) => StoreError::DiskFull { path, source },
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy,
+        Some(ErrorCode::DiskFull) => StoreError::DiskFull { source },
         // A file-size limit or a quota appears as a failed write. Like a full disk, it means that no space is
         // available.
         Some(ErrorCode::SystemIoFailure) if is_write_failure(error) => {
-            StoreError::DiskFull { path, source }
+            StoreError::DiskFull { source }
         }
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            StoreError::ReadOnly { path, source }
-        }
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => StoreError::ReadOnly { source },
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            StoreError::Corrupt { path, source }
+            StoreError::Corrupt { source }
         }
-        Some(_) => StoreError::Backend {
-            operation,
-            path,
-            source,
-        },
+        Some(_) => StoreError::Backend { operation, source },
         // Without a code, the error is one of conversion: a row contains a value of the wrong type or form.
-        None => StoreError::Corrupt { path, source },
+        None => StoreError::Corrupt { source },
     }
 }
 

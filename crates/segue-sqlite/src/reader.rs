@@ -49,12 +49,11 @@ impl ReaderPool {
                 }
                 outcome
             };
-            run_work().map_err(|op_error| op_error.into_store_error(operation, &path))
+            run_work().map_err(|op_error| op_error.into_store_error(operation))
         });
         task.await.unwrap_or_else(|join_error| {
             Err(StoreError::Backend {
                 operation,
-                path: self.path.clone(),
                 source: join_error.into(),
             })
         })

@@ -42,14 +42,13 @@ pub(crate) fn read_format(db: &Connection) -> Result<i64, rusqlite::Error> {
 
 /// Returns `true` if the file has the current format, `false` if it must be migrated. A newer format is
 /// [`StoreError::NewerFormat`]; a file of another program is [`StoreError::Corrupt`].
-pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreError> {
+pub(crate) fn is_current(db: &Connection) -> Result<bool, StoreError> {
     let check = || -> Result<bool, OpError> {
         // A transaction, so that all queries see one state: another process may be creating the store at this moment.
         let db = db.unchecked_transaction()?;
         let found = read_format(&db)?;
         if found > supported_format() {
             return Err(OpError::Store(StoreError::NewerFormat {
-                path: path.to_owned(),
                 found,
                 supported: supported_format(),
             }));
@@ -59,18 +58,17 @@ pub(crate) fn is_current(db: &Connection, path: &Path) -> Result<bool, StoreErro
             db.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
         if id != APPLICATION_ID && tables > 0 {
             return Err(OpError::Store(StoreError::Corrupt {
-                path: path.to_owned(),
                 source: "the file is an SQLite database of another program".into(),
             }));
         }
         Ok(found == supported_format())
     };
-    check().map_err(|op_error| op_error.into_store_error("open", path))
+    check().map_err(|op_error| op_error.into_store_error("open"))
 }
 
 /// Migrates a file to the current format, in one transaction.
 pub(crate) fn apply_migrations(db: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    is_current(db, path)?;
+    is_current(db)?;
     let started = Instant::now();
     let apply = |db: &mut Connection| -> Result<usize, rusqlite::Error> {
         let transaction = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -83,8 +81,7 @@ pub(crate) fn apply_migrations(db: &mut Connection, path: &Path) -> Result<(), S
         transaction.commit()?;
         Ok(applied)
     };
-    let applied =
-        apply(db).map_err(|error| classify_sqlite_error(&Arc::new(error), "migrate", path))?;
+    let applied = apply(db).map_err(|error| classify_sqlite_error(&Arc::new(error), "migrate"))?;
     tracing::info!(
         path = %path.display(),
         from = applied,

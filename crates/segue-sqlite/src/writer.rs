@@ -42,7 +42,7 @@ impl Durability {
 }
 
 /// Result of the commit of a batch, which all its jobs share.
-type CommitResult<'a> = std::result::Result<(), (&'a Arc<rusqlite::Error>, &'a Path)>;
+type CommitResult<'a> = std::result::Result<(), &'a Arc<rusqlite::Error>>;
 
 /// A job: it runs inside a transaction and answers its caller after the commit.
 trait WriteJob: Send {
@@ -51,7 +51,7 @@ trait WriteJob: Send {
     /// Returns the event that the job must survive once it is acknowledged.
     fn durability(&self) -> Durability;
     /// Sends the result to the caller.
-    fn send_result(self: Box<Self>, path: &Path, commit_result: CommitResult<'_>);
+    fn send_result(self: Box<Self>, commit_result: CommitResult<'_>);
 }
 
 struct QueuedWrite<T, F> {
@@ -80,12 +80,12 @@ where
         self.durability
     }
 
-    fn send_result(self: Box<Self>, path: &Path, commit_result: CommitResult<'_>) {
+    fn send_result(self: Box<Self>, commit_result: CommitResult<'_>) {
         let result = match (self.outcome, commit_result) {
             (Some(Ok(value)), Ok(())) => Ok(value),
-            (Some(Err(op_error)), _) => Err(op_error.into_store_error("write to", path)),
-            (_, Err((error, path))) => Err(classify_sqlite_error(error, "write to", path)),
-            (None, Ok(())) => Err(writer_stopped_error(path)),
+            (Some(Err(op_error)), _) => Err(op_error.into_store_error("write to")),
+            (_, Err(error)) => Err(classify_sqlite_error(error, "write to")),
+            (None, Ok(())) => Err(writer_stopped_error()),
         };
         // Sending fails only if the caller no longer waits for the answer.
         let _ = self.result_sender.send(result);
@@ -143,7 +143,7 @@ impl StoreWriter {
         self.send_job(Box::new(job))?;
         result_receiver
             .await
-            .unwrap_or_else(|_| Err(writer_stopped_error(&self.path)))
+            .unwrap_or_else(|_| Err(writer_stopped_error()))
     }
 
     fn send_job(&self, job: Box<dyn WriteJob>) -> Result<()> {
@@ -154,7 +154,7 @@ impl StoreWriter {
         };
         let sent = writer_thread.job_sender.send(job);
         *thread = Some(writer_thread);
-        sent.map_err(|_| writer_stopped_error(&self.path))
+        sent.map_err(|_| writer_stopped_error())
     }
 }
 
@@ -174,30 +174,26 @@ impl Drop for StoreWriter {
 }
 
 fn start_thread(path: &Path) -> Result<WriterThread> {
-    let db = connection::open_writer(path)
-        .map_err(|op_error| op_error.into_store_error("open", path))?;
+    let db = connection::open_writer(path).map_err(|op_error| op_error.into_store_error("open"))?;
     let (job_sender, queue) = mpsc::channel();
-    let thread_path = path.to_owned();
     let handle = thread::Builder::new()
         .name("segue-writer".into())
-        .spawn(move || run_write_jobs(&db, &thread_path, &queue))
+        .spawn(move || run_write_jobs(&db, &queue))
         .map_err(|error| StoreError::Backend {
             operation: "start the writer thread of",
-            path: path.to_owned(),
             source: error.into(),
         })?;
     Ok(WriterThread { job_sender, handle })
 }
 
-fn writer_stopped_error(path: &Path) -> StoreError {
+fn writer_stopped_error() -> StoreError {
     StoreError::Backend {
         operation: "write to",
-        path: path.to_owned(),
         source: "the writer thread has stopped".into(),
     }
 }
 
-fn run_write_jobs(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn WriteJob>>) {
+fn run_write_jobs(db: &Connection, queue: &mpsc::Receiver<Box<dyn WriteJob>>) {
     let mut current_durability = None;
     while let Ok(first) = queue.recv() {
         let mut batch = vec![first];
@@ -215,12 +211,8 @@ fn run_write_jobs(db: &Connection, path: &Path, queue: &mpsc::Receiver<Box<dyn W
             timer.log_commit(batch.len(), durability, commit_result.as_ref().err());
         }
         let commit_result = commit_result.map_err(Arc::new);
-        let commit_result = commit_result
-            .as_ref()
-            .copied()
-            .map_err(|error| (error, path));
         for job in batch {
-            job.send_result(path, commit_result);
+            job.send_result(commit_result.as_ref().copied());
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Errors of a store.
 
-use std::path::PathBuf;
-
 use segue_core::id::SessionId;
 
 use crate::LeaseHolder;
@@ -9,7 +7,8 @@ use crate::LeaseHolder;
 /// An unexpected cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// Reason why a store operation did not happen.
+/// Reason why a store operation did not happen. It does not name the place of the store, such as a file, because only
+/// the program that opened the store knows how its user refers to it.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The session does not exist.
@@ -48,55 +47,42 @@ pub enum StoreError {
     #[error("session {0} has no revert to undo")]
     NoRevertToUndo(SessionId),
     /// A later version of segue wrote the store.
-    #[error("store {path} has format {found}; this segue supports up to {supported}")]
+    #[error("the store has format {found}; this segue supports up to {supported}")]
     NewerFormat {
-        /// Path of the store.
-        path: PathBuf,
         /// Format version of the store.
         found: i64,
         /// Newest format version that this build supports.
         supported: i64,
     },
     /// The file is not a store, or it is damaged.
-    #[error("store {path} is damaged or not a segue store")]
+    #[error("the store is damaged or not a segue store")]
     Corrupt {
-        /// Path of the store.
-        path: PathBuf,
         /// Cause.
         #[source]
         source: BoxError,
     },
     /// The disk is full.
-    #[error("cannot write to store {path}: the disk is full")]
+    #[error("cannot write to the store: the disk is full")]
     DiskFull {
-        /// Path of the store.
-        path: PathBuf,
         /// Error of the operating system.
         #[source]
         source: BoxError,
     },
     /// The store is not writable.
-    #[error("cannot write to store {path}: it is read-only")]
+    #[error("cannot write to the store: it is read-only")]
     ReadOnly {
-        /// Path of the store.
-        path: PathBuf,
         /// Error of the operating system.
         #[source]
         source: BoxError,
     },
     /// Other processes blocked the store for too long.
-    #[error("store {path} was locked by other processes for too long")]
-    Busy {
-        /// Path of the store.
-        path: PathBuf,
-    },
+    #[error("the store was locked by other processes for too long")]
+    Busy,
     /// Any other error.
-    #[error("cannot {operation} store {path}")]
+    #[error("cannot {operation} the store")]
     Backend {
         /// Operation that failed.
         operation: &'static str,
-        /// Path of the store.
-        path: PathBuf,
         /// Cause.
         #[source]
         source: BoxError,

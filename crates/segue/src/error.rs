@@ -6,6 +6,7 @@ mod subject;
 use std::error::Error;
 use std::fmt::Write;
 use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -22,12 +23,14 @@ use segue_engine::{
     AccessError, CheckpointError, CompactionError, ConversationId, EngineError, LibraryError,
     NativeResumeError, PlanError, ResolveError, SessionError, SessionMatch, TurnError, UpkeepError,
 };
+use segue_sqlite::FILE_NAME;
 use segue_store::{LeaseHolder, StoreError};
 
 use subject::ErrorSubject;
 
 pub(crate) use hint_text::HintText;
 
+use crate::app;
 use crate::frontend::Frontend;
 use crate::terminal::{
     Style, eprint_line, format_age, format_plural, strip_control_chars, to_single_line,
@@ -127,8 +130,12 @@ impl CliError {
 
 /// Formats an error with all its causes on one line. Omits a cause that only repeats the text before it.
 fn format_error_chain(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut previous = text.clone();
+    append_causes(error.to_string(), error)
+}
+
+/// Appends the causes of an error to its text.
+fn append_causes(mut text: String, error: &dyn Error) -> String {
+    let mut previous = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
         let cause_text = error.to_string();
@@ -215,6 +222,9 @@ impl From<EngineError> for CliError {
                     if find_known_agent(provider).is_some() =>
                 {
                     format!("agent `{provider}` not found on this machine")
+                }
+                EngineError::Access(AccessError::Store(error)) => {
+                    append_causes(describe_store_error(error), error)
                 }
                 error => format_error_chain(error),
             },
@@ -332,14 +342,14 @@ fn store_hint(error: &StoreError) -> Option<HintText> {
         StoreError::NewerFormat { .. } => {
             "update segue, or set SEGUE_HOME to another directory".into()
         }
-        StoreError::Corrupt { path, .. } => format!(
+        StoreError::Corrupt { .. } => format!(
             "restore a backup of {}, or move it away to start with an empty store; nothing was changed",
-            path.display()
+            store_path().display()
         )
         .into(),
         StoreError::DiskFull { .. } => "free disk space and retry; saved turns are safe".into(),
         StoreError::ReadOnly { .. } => HOME_NOT_WRITABLE_HINT.into(),
-        StoreError::Busy { .. } => HUNG_PROCESS_HINT.into(),
+        StoreError::Busy => HUNG_PROCESS_HINT.into(),
         StoreError::Leased { .. }
         | StoreError::NoRevertToUndo(_)
         | StoreError::NoSession(_)
@@ -536,6 +546,28 @@ fn turn_hints(error: &TurnError) -> Vec<HintText> {
         None => SuggestedAction::UseOtherAgent(fallback),
     };
     vec![handoff_action.into(), retry_hint]
+}
+
+/// Describes an error of the store. An error of its file names the file, which the store does not know.
+fn describe_store_error(error: &StoreError) -> String {
+    let path = store_path();
+    let path = path.display();
+    match error {
+        StoreError::NewerFormat { found, supported } => {
+            format!("store {path} has format {found}; this segue supports up to {supported}")
+        }
+        StoreError::Corrupt { .. } => format!("store {path} is damaged or not a segue store"),
+        StoreError::DiskFull { .. } => format!("cannot write to store {path}: the disk is full"),
+        StoreError::ReadOnly { .. } => format!("cannot write to store {path}: it is read-only"),
+        StoreError::Busy => format!("store {path} was locked by other processes for too long"),
+        StoreError::Backend { operation, .. } => format!("cannot {operation} store {path}"),
+        error => error.to_string(),
+    }
+}
+
+/// Returns the path of the store; only its file name if the user has no home directory.
+fn store_path() -> PathBuf {
+    app::home().unwrap_or_default().join(FILE_NAME)
 }
 
 /// Returns the hint for an error that occurred while a session was copied, removed or restored.
