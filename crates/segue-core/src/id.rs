@@ -4,6 +4,9 @@
 //! never `..`, short enough) and as a database key (printable, no NUL). An id from the user or from an agent is checked
 //! once, by `parse`.
 
+use std::fmt;
+use std::str::FromStr;
+
 use jiff::Timestamp;
 
 /// Reason why a text is not a valid id.
@@ -320,13 +323,88 @@ impl ProviderId {
     }
 }
 
-/// Key of a turn. Valid only in the store that created it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TurnId(pub i64);
+/// Defines an opaque ID, whose bits only the store that assigned it can interpret.
+macro_rules! opaque_id {
+    ($(#[$doc:meta])* $name:ident, $kind:literal) => {
+        $(#[$doc])*
+        ///
+        /// Valid only in the store that assigned it. Its order has no meaning. The text is short, safe as an argument
+        /// and as a file name, and does not reveal how many rows the store has.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u64);
 
-/// Key of a leg. Valid only in the store that created it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct LegId(pub i64);
+        impl $name {
+            /// Creates the ID from the bits that a store assigned.
+            #[must_use]
+            pub const fn from_bits(bits: u64) -> Self {
+                Self(bits)
+            }
+
+            /// Returns the bits that the store assigned.
+            #[must_use]
+            pub const fn to_bits(self) -> u64 {
+                self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&format_bits(self.0))
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = IdError;
+
+            fn from_str(text: &str) -> Result<Self, IdError> {
+                parse_bits(text).map(Self).ok_or_else(|| IdError::BadShape {
+                    kind: $kind,
+                    shape: "0k3f9v7m2q8xt",
+                    text: text.to_owned(),
+                })
+            }
+        }
+    };
+}
+
+opaque_id!(
+    /// ID of a turn.
+    TurnId, "a turn ID"
+);
+
+opaque_id!(
+    /// ID of a leg.
+    LegId, "a leg ID"
+);
+
+/// Digits of the text of opaque IDs: Crockford's base 32, in which no two digits look alike.
+const OPAQUE_ID_DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
+
+/// Number of digits of an opaque ID.
+const OPAQUE_ID_LEN: usize = 13;
+
+/// Formats 64 bits as the text of an opaque ID: 13 digits, the most significant first.
+#[must_use]
+pub fn format_bits(bits: u64) -> String {
+    let digits = (0..OPAQUE_ID_LEN).rev().map(|position| {
+        let digit = usize::try_from((bits >> (5 * position)) & 31).unwrap_or(0);
+        char::from(OPAQUE_ID_DIGITS.get(digit).copied().unwrap_or(b'0'))
+    });
+    digits.collect()
+}
+
+/// Parses the text of an opaque ID. `None` if the text has another form.
+#[must_use]
+pub fn parse_bits(text: &str) -> Option<u64> {
+    // The first digit has 4 bits only.
+    if text.len() != OPAQUE_ID_LEN || text.as_bytes().first()? > &b'f' {
+        return None;
+    }
+    text.bytes().try_fold(0, |bits: u64, byte| {
+        let digit = OPAQUE_ID_DIGITS.iter().position(|digit| *digit == byte)?;
+        Some((bits << 5) | u64::try_from(digit).ok()?)
+    })
+}
 
 #[cfg(test)]
 mod tests;

@@ -2,13 +2,15 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
+use std::ops::Deref;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
-use segue_store::StoreError;
+use segue_core::id::{LegId, TurnId};
+use segue_store::{RowIds, StoreError};
 
 use crate::error::OpError;
 use crate::schema;
@@ -19,9 +21,50 @@ pub const FILE_NAME: &str = "segue.db";
 /// Time for which a statement waits while another process has locked the file; a writer locks it for milliseconds.
 const BUSY_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// A connection with everything else that the operations need.
+pub(crate) struct Db {
+    connection: Connection,
+    ids: RowIds,
+}
+
+impl Db {
+    pub(crate) fn new(connection: Connection, ids: RowIds) -> Self {
+        Self { connection, ids }
+    }
+
+    /// Returns the conversion between rows and IDs.
+    pub(crate) fn ids(&self) -> &RowIds {
+        &self.ids
+    }
+
+    pub(crate) fn turn_id(&self, row: i64) -> TurnId {
+        self.ids.turn_id(row)
+    }
+
+    pub(crate) fn turn_row(&self, id: TurnId) -> i64 {
+        self.ids.turn_row(id)
+    }
+
+    pub(crate) fn leg_id(&self, row: i64) -> LegId {
+        self.ids.leg_id(row)
+    }
+
+    pub(crate) fn leg_row(&self, id: LegId) -> i64 {
+        self.ids.leg_row(id)
+    }
+}
+
+impl Deref for Db {
+    type Target = Connection;
+
+    fn deref(&self) -> &Connection {
+        &self.connection
+    }
+}
+
 /// Ensures that `directory` contains a store of the current format. Returns the path of its file and a connection that
 /// reads it.
-pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Connection), StoreError> {
+pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Db), StoreError> {
     let path = directory.join(FILE_NAME);
     if !path.exists() {
         create_private_file(directory, &path).map_err(creation_error)?;
@@ -30,7 +73,8 @@ pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Connection), S
     match open_reader(&path) {
         Ok(reader) if schema::is_current(&reader)? => {
             schema::log_opened(&path);
-            return Ok((path, reader));
+            let ids = read_ids(&reader).map_err(to_store_error)?;
+            return Ok((path, Db::new(reader, ids)));
         }
         Ok(_) => {}
         // A process was killed while it created the store. Only a writer can roll back the hot journal that remains.
@@ -40,7 +84,16 @@ pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Connection), S
     migrate_file(directory, &path)?;
     let reader = open_reader(&path).map_err(to_store_error)?;
     schema::log_opened(&path);
-    Ok((path, reader))
+    let ids = read_ids(&reader).map_err(to_store_error)?;
+    Ok((path, Db::new(reader, ids)))
+}
+
+/// Reads the key of the store.
+fn read_ids(db: &Connection) -> Result<RowIds, OpError> {
+    let key = db.query_row("SELECT first, second FROM id_key", [], |row| {
+        Ok([row.get(0)?, row.get(1)?].map(i64::cast_unsigned))
+    })?;
+    Ok(RowIds::new(key))
 }
 
 fn create_private_file(directory: &Path, path: &Path) -> io::Result<()> {

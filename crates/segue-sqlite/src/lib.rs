@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use rusqlite::Connection;
 use segue_core::agent::ProcessIdentity;
 use segue_core::brief::CachedContext;
 use segue_core::checkpoint::{Checkpoint, CheckpointVersion};
@@ -37,6 +36,7 @@ use segue_store::{
     TokenCount, TokenStore, TurnEnding, TurnEntry, TurnStore,
 };
 
+use connection::Db;
 use error::OpError;
 use reader::ReaderPool;
 use writer::{Durability, StoreWriter};
@@ -68,8 +68,8 @@ impl SqliteStore {
     pub fn open(directory: &Path) -> Result<Self> {
         let (path, reader) = connection::prepare_store(directory)?;
         Ok(Self {
+            writer: StoreWriter::new(path.clone(), reader.ids().clone()),
             readers: ReaderPool::new(path.clone(), reader),
-            writer: StoreWriter::new(path.clone()),
             path,
         })
     }
@@ -89,7 +89,7 @@ impl SqliteStore {
     async fn write<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
+        F: FnOnce(&Db) -> std::result::Result<T, OpError> + Send + 'static,
     {
         self.writer.run(Durability::PowerFailure, work).await
     }
@@ -98,7 +98,7 @@ impl SqliteStore {
     async fn write_lease<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
+        F: FnOnce(&Db) -> std::result::Result<T, OpError> + Send + 'static,
     {
         self.writer.run(Durability::ProcessExit, work).await
     }
@@ -106,7 +106,7 @@ impl SqliteStore {
     async fn read<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
+        F: FnOnce(&Db) -> std::result::Result<T, OpError> + Send + 'static,
     {
         self.readers.run("read", work).await
     }
@@ -115,7 +115,7 @@ impl SqliteStore {
     async fn search<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
+        F: FnOnce(&Db) -> std::result::Result<T, OpError> + Send + 'static,
     {
         self.readers.run("search", work).await
     }

@@ -17,14 +17,13 @@ pub(crate) mod tags;
 pub(crate) mod tokens;
 pub(crate) mod turns;
 
-use rusqlite::Connection;
-
+use crate::connection::Db;
 use crate::error::OpError;
 use crate::{StoreHealth, schema};
 
 type OpResult<T> = Result<T, OpError>;
 
-pub(crate) fn check_health(db: &Connection) -> OpResult<StoreHealth> {
+pub(crate) fn check_health(db: &Db) -> OpResult<StoreHealth> {
     let mut statement = db.prepare("PRAGMA quick_check(10)")?;
     let problems = statement
         .query_map([], |row| row.get::<_, String>(0))?

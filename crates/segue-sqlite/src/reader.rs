@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rusqlite::Connection;
-use segue_store::{Result, StoreError};
+use segue_store::{Result, RowIds, StoreError};
 
-use crate::connection;
+use crate::connection::{self, Db};
 use crate::error::OpError;
 
 /// Maximum number of idle connections in the pool.
@@ -14,14 +13,16 @@ const MAX_IDLE_CONNECTIONS: usize = 4;
 
 pub(crate) struct ReaderPool {
     path: PathBuf,
-    idle: Arc<Mutex<Vec<Connection>>>,
+    ids: RowIds,
+    idle: Arc<Mutex<Vec<Db>>>,
 }
 
 impl ReaderPool {
     /// Creates a pool that contains one open connection.
-    pub(crate) fn new(path: PathBuf, first: Connection) -> Self {
+    pub(crate) fn new(path: PathBuf, first: Db) -> Self {
         Self {
             path,
+            ids: first.ids().clone(),
             idle: Arc::new(Mutex::new(vec![first])),
         }
     }
@@ -29,15 +30,15 @@ impl ReaderPool {
     pub(crate) async fn run<T, F>(&self, operation: &'static str, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
+        F: FnOnce(&Db) -> std::result::Result<T, OpError> + Send + 'static,
     {
-        let (path, idle) = (self.path.clone(), Arc::clone(&self.idle));
+        let (path, ids, idle) = (self.path.clone(), self.ids.clone(), Arc::clone(&self.idle));
         let task = tokio::task::spawn_blocking(move || {
             let idle_connection = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let run_work = || -> std::result::Result<T, OpError> {
                 let db = match idle_connection {
                     Some(db) => db,
-                    None => connection::open_reader(&path)?,
+                    None => Db::new(connection::open_reader(&path)?, ids),
                 };
                 // The work runs in one transaction, so that all its statements see one state.
                 db.execute_batch("BEGIN")?;

@@ -7,13 +7,15 @@ use rusqlite::Row;
 use rusqlite::types::Type;
 use segue_core::agent::ProcessIdentity;
 use segue_core::encoding;
-use segue_core::id::{FeatureId, LegId, NativeId, ProviderId, SessionId, TurnId};
+use segue_core::id::{FeatureId, NativeId, ProviderId, SessionId};
 use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
 use segue_core::session::{
     Attempt, Failure, FailureClass, Leg, LegEnd, Message, Project, Role, Session, Tag, Title,
     TitleSource, Turn, TurnState, Usage,
 };
 use segue_store::{BoxError, LeaseHolder, SessionStamp};
+
+use crate::connection::Db;
 
 type RowResult<T> = Result<T, rusqlite::Error>;
 
@@ -61,11 +63,11 @@ where
 }
 
 /// Reads the [`SessionStamp`] of a session, which shows if the session has changed.
-pub(crate) fn read_session_stamp(row: &Row<'_>) -> RowResult<SessionStamp> {
+pub(crate) fn read_session_stamp(db: &Db, row: &Row<'_>) -> RowResult<SessionStamp> {
     Ok(SessionStamp {
         id: read_parsed(row, 0)?,
         updated_at: read_time(row, 1)?,
-        head: row.get::<_, Option<i64>>(2)?.map(TurnId),
+        head: row.get::<_, Option<i64>>(2)?.map(|row| db.turn_id(row)),
         title: row.get(3)?,
     })
 }
@@ -108,7 +110,7 @@ pub(crate) fn session_query_with_index(index: Option<&str>) -> String {
     }
 }
 
-pub(crate) fn read_session(row: &Row<'_>) -> RowResult<Session> {
+pub(crate) fn read_session(db: &Db, row: &Row<'_>) -> RowResult<Session> {
     let source = read_enum(row, 4, TitleSource::from_name)?;
     let title = read_title(row, 3, source)?;
     let head: Option<i64> = row.get(8)?;
@@ -127,7 +129,7 @@ pub(crate) fn read_session(row: &Row<'_>) -> RowResult<Session> {
         tags: read_tags(row, 16)?,
         provider: read_parsed::<ProviderId>(row, 6)?,
         native_id: read_optional_parsed::<NativeId>(row, 7)?,
-        head: head.map(TurnId),
+        head: head.map(|row| db.turn_id(row)),
         head_state: match head {
             None => None,
             Some(_) => Some(read_enum(row, 9, TurnState::from_name)?),
@@ -180,10 +182,10 @@ pub(crate) const TURN_COLUMNS: &str = "
     t.context_tokens, t.context_window, t.failure_class, t.failure_message, t.failure_hint, t.failure_stderr,
     t.failure_retry_at, t.started_at, t.ended_at, t.outside";
 
-pub(crate) fn read_turn(row: &Row<'_>) -> RowResult<Turn> {
+pub(crate) fn read_turn(db: &Db, row: &Row<'_>) -> RowResult<Turn> {
     Ok(Turn {
-        id: TurnId(row.get(0)?),
-        parent: row.get::<_, Option<i64>>(1)?.map(TurnId),
+        id: db.turn_id(row.get(0)?),
+        parent: row.get::<_, Option<i64>>(1)?.map(|row| db.turn_id(row)),
         number: row.get(2)?,
         state: read_enum(row, 3, TurnState::from_name)?,
         sent: row.get(4)?,
@@ -236,10 +238,10 @@ pub(crate) const ATTEMPT_QUERY: &str = "
            failure_retry_at, started_at, ended_at, mark
     FROM attempts";
 
-pub(crate) fn read_attempt(row: &Row<'_>) -> RowResult<Attempt> {
+pub(crate) fn read_attempt(db: &Db, row: &Row<'_>) -> RowResult<Attempt> {
     Ok(Attempt {
         number: row.get(0)?,
-        leg: LegId(row.get(1)?),
+        leg: db.leg_id(row.get(1)?),
         state: read_enum(row, 2, TurnState::from_name)?,
         failure: read_failure(row, 3)?,
         started_at: read_time(row, 8)?,
@@ -261,17 +263,17 @@ pub(crate) const LEG_QUERY: &str = "
            held_tokens, forgot
     FROM legs";
 
-pub(crate) fn read_leg(row: &Row<'_>) -> RowResult<Leg> {
+pub(crate) fn read_leg(db: &Db, row: &Row<'_>) -> RowResult<Leg> {
     let ended = match read_optional_time(row, 9)? {
         None => None,
         Some(at) => Some((at, read_enum(row, 10, LegEnd::from_name)?)),
     };
     Ok(Leg {
-        id: LegId(row.get(0)?),
+        id: db.leg_id(row.get(0)?),
         number: row.get(1)?,
         provider: read_parsed(row, 2)?,
         native_id: read_optional_parsed(row, 3)?,
-        tip: row.get::<_, Option<i64>>(4)?.map(TurnId),
+        tip: row.get::<_, Option<i64>>(4)?.map(|row| db.turn_id(row)),
         consecutive_failures: row.get(5)?,
         total_tokens: row.get(6)?,
         context_tokens: row.get(7)?,

@@ -28,6 +28,7 @@ const SCHEMA_MIGRATIONS: &[&str] = &[
     include_str!("schema/0011_memory.sql"),
     include_str!("schema/0012_checkpoints.sql"),
     include_str!("schema/0013_decisions.sql"),
+    include_str!("schema/0014_id_key.sql"),
 ];
 
 /// Returns the format that this build reads and writes.

@@ -10,10 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use segue_store::{Result, StoreError};
+use segue_store::{Result, RowIds, StoreError};
 use tokio::sync::oneshot;
 
-use crate::connection;
+use crate::connection::{self, Db};
 use crate::error::{OpError, classify_sqlite_error};
 
 /// Maximum number of jobs in one commit.
@@ -47,7 +47,7 @@ type CommitResult<'a> = std::result::Result<(), &'a Arc<rusqlite::Error>>;
 /// A job: it runs inside a transaction and answers its caller after the commit.
 trait WriteJob: Send {
     /// Runs the job. Returns `true` if it succeeded, so that the transaction must be committed.
-    fn run(&mut self, db: &Connection) -> bool;
+    fn run(&mut self, db: &Db) -> bool;
     /// Returns the event that the job must survive once it is acknowledged.
     fn durability(&self) -> Durability;
     /// Sends the result to the caller.
@@ -64,9 +64,9 @@ struct QueuedWrite<T, F> {
 impl<T, F> WriteJob for QueuedWrite<T, F>
 where
     T: Send,
-    F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send,
+    F: FnOnce(&Db) -> std::result::Result<T, OpError> + Send,
 {
-    fn run(&mut self, db: &Connection) -> bool {
+    fn run(&mut self, db: &Db) -> bool {
         let Some(work) = self.work.take() else {
             return false;
         };
@@ -93,8 +93,8 @@ where
 }
 
 fn run_in_savepoint<T>(
-    db: &Connection,
-    work: impl FnOnce(&Connection) -> std::result::Result<T, OpError>,
+    db: &Db,
+    work: impl FnOnce(&Db) -> std::result::Result<T, OpError>,
 ) -> std::result::Result<T, OpError> {
     db.prepare_cached("SAVEPOINT work")?.execute([])?;
     let outcome = work(db);
@@ -112,6 +112,7 @@ fn run_in_savepoint<T>(
 /// Sends jobs to the writer thread, which starts with the first job.
 pub(crate) struct StoreWriter {
     path: PathBuf,
+    ids: RowIds,
     thread: Mutex<Option<WriterThread>>,
 }
 
@@ -121,9 +122,10 @@ struct WriterThread {
 }
 
 impl StoreWriter {
-    pub(crate) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(path: PathBuf, ids: RowIds) -> Self {
         Self {
             path,
+            ids,
             thread: Mutex::new(None),
         }
     }
@@ -131,7 +133,7 @@ impl StoreWriter {
     pub(crate) async fn run<T, F>(&self, durability: Durability, work: F) -> Result<T>
     where
         T: Send + 'static,
-        F: FnOnce(&Connection) -> std::result::Result<T, OpError> + Send + 'static,
+        F: FnOnce(&Db) -> std::result::Result<T, OpError> + Send + 'static,
     {
         let (result_sender, result_receiver) = oneshot::channel();
         let job = QueuedWrite {
@@ -150,7 +152,7 @@ impl StoreWriter {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let writer_thread = match thread.take() {
             Some(writer_thread) => writer_thread,
-            None => start_thread(&self.path)?,
+            None => start_thread(&self.path, self.ids.clone())?,
         };
         let sent = writer_thread.job_sender.send(job);
         *thread = Some(writer_thread);
@@ -173,8 +175,9 @@ impl Drop for StoreWriter {
     }
 }
 
-fn start_thread(path: &Path) -> Result<WriterThread> {
+fn start_thread(path: &Path, ids: RowIds) -> Result<WriterThread> {
     let db = connection::open_writer(path).map_err(|op_error| op_error.into_store_error("open"))?;
+    let db = Db::new(db, ids);
     let (job_sender, queue) = mpsc::channel();
     let handle = thread::Builder::new()
         .name("segue-writer".into())
@@ -193,7 +196,7 @@ fn writer_stopped_error() -> StoreError {
     }
 }
 
-fn run_write_jobs(db: &Connection, queue: &mpsc::Receiver<Box<dyn WriteJob>>) {
+fn run_write_jobs(db: &Db, queue: &mpsc::Receiver<Box<dyn WriteJob>>) {
     let mut current_durability = None;
     while let Ok(first) = queue.recv() {
         let mut batch = vec![first];
@@ -287,7 +290,7 @@ fn set_durability(
 }
 
 fn commit_batch(
-    db: &Connection,
+    db: &Db,
     batch: &mut [Box<dyn WriteJob>],
     mut timer: Option<&mut CommitTimer>,
 ) -> std::result::Result<(), rusqlite::Error> {

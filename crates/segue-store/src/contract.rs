@@ -90,7 +90,7 @@ pub use turns::{
     a_turn_is_recorded_completely, a_turn_records_whether_its_prompt_was_sent,
     a_withdrawn_turn_is_not_in_the_history, an_added_message_is_a_finished_unsent_turn,
     concurrent_appends_are_all_recorded, drafts_become_messages, every_hint_survives,
-    every_kind_of_part_survives,
+    every_kind_of_part_survives, ids_reveal_no_row_numbers,
 };
 
 /// Creates a test from each contract case.
@@ -135,6 +135,7 @@ macro_rules! store_contract {
             a_turn_is_recorded_completely
             every_kind_of_part_survives
             every_hint_survives
+            ids_reveal_no_row_numbers
             drafts_become_messages
             a_session_runs_one_turn_at_a_time
             a_finished_turn_is_immutable

@@ -10,6 +10,7 @@ mod import;
 mod input;
 mod lease;
 mod query;
+mod row_ids;
 mod store;
 
 #[cfg(feature = "contract")]
@@ -27,6 +28,7 @@ pub use query::{
     ContextMeasurement, PageCursor, PageRequest, SessionFilter, SessionPage, SessionStamp,
     StoredTurn, TagCount,
 };
+pub use row_ids::RowIds;
 pub use store::{
     AttemptStore, CheckpointStore, ContextStore, DecisionLog, HeadStore, HistoryStore, ImportStore,
     LabelStore, LeaseStore, LegStore, NativeStore, ProviderHealthStore, SessionQueries,

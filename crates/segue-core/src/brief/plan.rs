@@ -426,7 +426,7 @@ mod tests {
     fn a_brief_with_a_checkpoint_is_filled_with_recent_messages_up_to_its_budget() {
         let version = |tokens, replaced| CheckpointVersion {
             n: 1,
-            turn: TurnId(1),
+            turn: TurnId::from_bits(1),
             covers: 9,
             tokens,
             replaced,

@@ -120,7 +120,7 @@ mod tests {
     fn version(covers: u32, tokens: u64) -> CheckpointVersion {
         CheckpointVersion {
             n: 1,
-            turn: TurnId(1),
+            turn: TurnId::from_bits(1),
             covers,
             tokens,
             replaced: 0,

@@ -50,7 +50,7 @@ mod tests {
     fn saved_tokens_are_message_tokens_minus_checkpoint_tokens() {
         let version = |(n, covers, tokens, replaced): (u32, u32, u64, u64)| CheckpointVersion {
             n,
-            turn: TurnId(i64::from(covers)),
+            turn: TurnId::from_bits(u64::from(covers)),
             covers,
             tokens,
             replaced,

@@ -106,3 +106,24 @@ proptest! {
         prop_assert_eq!(SessionId::parse(id.as_str()), Ok(id));
     }
 }
+
+#[test]
+fn an_opaque_id_is_parsed_from_its_text() {
+    for bits in [0, 1, 31, 32, 0x0123_4567_89ab_cdef, u64::MAX] {
+        let id = TurnId::from_bits(bits);
+        let text = id.to_string();
+        assert_eq!(text.len(), 13);
+        assert_eq!(text.parse(), Ok(id));
+    }
+    assert_eq!(LegId::from_bits(u64::MAX).to_string(), "fzzzzzzzzzzzz");
+    for text in [
+        "",
+        "1",
+        "0k3f9v7m2q8x",
+        "0k3f9v7m2q8xtt",
+        "gzzzzzzzzzzzz",
+        "0K3F9V7M2Q8XT",
+    ] {
+        assert!(text.parse::<TurnId>().is_err(), "{text}");
+    }
+}

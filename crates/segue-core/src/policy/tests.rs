@@ -405,7 +405,7 @@ fn a_limit_that_a_retry_cannot_pass_is_a_policy_stop() {
 #[test]
 fn a_leg_above_its_limit_returns_its_context_size() {
     let leg = |context_tokens, total_tokens| Leg {
-        id: LegId(1),
+        id: LegId::from_bits(1),
         number: 1,
         provider: provider("gemini"),
         mark: None,

@@ -203,9 +203,9 @@ mod tests {
     use crate::id::NativeId;
     use crate::session::{TurnState, Usage};
 
-    fn turn(id: i64, sent: bool) -> Turn {
+    fn turn(id: u64, sent: bool) -> Turn {
         Turn {
-            id: TurnId(id),
+            id: TurnId::from_bits(id),
             parent: None,
             number: 1,
             state: TurnState::Finished,
@@ -219,13 +219,13 @@ mod tests {
     }
 
     /// Creates the leg of a provider whose native session contains the turns up to `tip`.
-    fn leg(number: u32, provider: ProviderId, tip: Option<i64>, end: Option<LegEnd>) -> Leg {
+    fn leg(number: u32, provider: ProviderId, tip: Option<u64>, end: Option<LegEnd>) -> Leg {
         Leg {
-            id: LegId(i64::from(number)),
+            id: LegId::from_bits(u64::from(number)),
             number,
             provider,
             native_id: NativeId::parse("n-1").ok(),
-            tip: tip.map(TurnId),
+            tip: tip.map(TurnId::from_bits),
             mark: None,
             consecutive_failures: 0,
             total_tokens: Some(u64::from(number) * 100),
@@ -237,15 +237,15 @@ mod tests {
         }
     }
 
-    fn claude(number: u32, tip: Option<i64>, end: Option<LegEnd>) -> Leg {
+    fn claude(number: u32, tip: Option<u64>, end: Option<LegEnd>) -> Leg {
         leg(number, ProviderId::claude(), tip, end)
     }
 
-    fn start(cause: NewNativeCause, ended_leg: Option<(i64, LegEnd)>) -> OpeningPlan {
+    fn start(cause: NewNativeCause, ended_leg: Option<(u64, LegEnd)>) -> OpeningPlan {
         OpeningPlan::Start(NewLegPlan {
             may_branch: !matches!(cause, NewNativeCause::NotFound { .. }),
             cause,
-            ended_leg: ended_leg.map(|(leg, end)| (LegId(leg), end)),
+            ended_leg: ended_leg.map(|(leg, end)| (LegId::from_bits(leg), end)),
         })
     }
 
@@ -341,14 +341,14 @@ mod tests {
                 "refused in this turn",
                 vec![claude(1, Some(4), None)],
                 chain(),
-                EarlierAttempt::Refused(TurnId(4)),
+                EarlierAttempt::Refused(TurnId::from_bits(4)),
                 OpeningPlan::Resume(claude(1, Some(4), None)),
             ),
             (
                 "refused in another turn",
                 vec![claude(1, Some(4), None)],
                 chain(),
-                EarlierAttempt::Refused(TurnId(5)),
+                EarlierAttempt::Refused(TurnId::from_bits(5)),
                 start(NewNativeCause::HeadMoved, Some((1, LegEnd::HeadMoved))),
             ),
             (
@@ -376,7 +376,11 @@ mod tests {
         let complete = || claude(1, Some(1), None);
         let cases = [
             (complete(), EarlierAttempt::None, true),
-            (complete(), EarlierAttempt::Refused(TurnId(1)), false),
+            (
+                complete(),
+                EarlierAttempt::Refused(TurnId::from_bits(1)),
+                false,
+            ),
             (claude(1, Some(2), None), EarlierAttempt::None, false),
             (
                 claude(1, Some(1), Some(LegEnd::Full)),
@@ -404,7 +408,7 @@ mod tests {
     fn an_agent_that_cannot_resume_now_leaves_an_intact_native_session() {
         for (is_temporary, end) in [(true, LegEnd::Unavailable), (false, LegEnd::Lost)] {
             let plan = plan_unresumed_leg(&claude(1, Some(1), None), is_temporary);
-            assert_eq!(plan.ended_leg, Some((LegId(1), end)));
+            assert_eq!(plan.ended_leg, Some((LegId::from_bits(1), end)));
             assert_eq!(plan.cause, NewNativeCause::NotResumed { is_temporary });
         }
     }

@@ -1,7 +1,7 @@
 //! Checkpoints as the user views and changes them. No change ends a leg: it takes effect in the brief of the next
 //! native session.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use segue_core::checkpoint::{
     Checkpoint, CheckpointReason, CheckpointVersion, ItemAuthor, assign_item_ids,
@@ -152,19 +152,34 @@ impl Compactor {
         &self,
         session: &Session,
     ) -> Result<Vec<(CheckpointVersion, VersionStatus)>, CompactionError> {
+        Ok(self.load_versions(session).await?.0)
+    }
+
+    /// Returns all versions of a session with their status, oldest first, and those on the path to the head, in the
+    /// order of their turns.
+    async fn load_versions(
+        &self,
+        session: &Session,
+    ) -> Result<
+        (
+            Vec<(CheckpointVersion, VersionStatus)>,
+            Vec<CheckpointVersion>,
+        ),
+        CompactionError,
+    > {
         let all = self.context.store.checkpoints(&session.id).await?;
         let turns = self.context.store.turns(&session.id).await?;
-        let path = turns.into_iter().map(|turn| turn.id).collect();
-        let active = versions_on_path(&all, &path)
-            .last()
-            .map(|version| version.n);
+        let path = turns.into_iter().map(|turn| (turn.id, turn.number));
+        let path: HashMap<TurnId, u32> = path.collect();
+        let on_path = versions_on_path(&all, &path);
+        let active = on_path.last().map(|version| version.n);
         let status_of = |version: &CheckpointVersion| match active {
             Some(n) if n == version.n => VersionStatus::Active,
-            _ if path.contains(&version.turn) => VersionStatus::Superseded,
+            _ if path.contains_key(&version.turn) => VersionStatus::Superseded,
             _ => VersionStatus::OffPath,
         };
         let statuses: Vec<VersionStatus> = all.iter().map(status_of).collect();
-        Ok(all.into_iter().zip(statuses).collect())
+        Ok((all.into_iter().zip(statuses).collect(), on_path))
     }
 
     /// Returns version `n` of a session, or the active version if `n` is `None`.
@@ -173,7 +188,7 @@ impl Compactor {
         session: &Session,
         n: Option<u32>,
     ) -> Result<CheckpointView, CompactionError> {
-        let versions = self.checkpoint_versions(session).await?;
+        let (versions, on_path) = self.load_versions(session).await?;
         let requested = versions.iter().find(|(version, status)| match n {
             Some(n) => version.n == n,
             None => *status == VersionStatus::Active,
@@ -194,10 +209,6 @@ impl Compactor {
             n,
         })?;
         let status = *status;
-        let on_path = versions
-            .into_iter()
-            .filter(|(_, status)| *status != VersionStatus::OffPath);
-        let on_path = in_turn_order(on_path.map(|(version, _)| version));
         Ok(CheckpointView {
             version,
             checkpoint,
@@ -373,14 +384,10 @@ impl Compactor {
 /// Returns the versions on the path to the head, ordered by turn and then by number. The last one is active.
 pub(crate) fn versions_on_path(
     all: &[CheckpointVersion],
-    path: &HashSet<TurnId>,
+    path: &HashMap<TurnId, u32>,
 ) -> Vec<CheckpointVersion> {
-    let is_on_path = |version: &&CheckpointVersion| path.contains(&version.turn);
-    in_turn_order(all.iter().filter(is_on_path).cloned())
-}
-
-fn in_turn_order(versions: impl Iterator<Item = CheckpointVersion>) -> Vec<CheckpointVersion> {
-    let mut ordered: Vec<CheckpointVersion> = versions.collect();
-    ordered.sort_by_key(|version| (version.turn.0, version.n));
-    ordered
+    let mut on_path: Vec<CheckpointVersion> = all.to_vec();
+    on_path.retain(|version| path.contains_key(&version.turn));
+    on_path.sort_by_key(|version| (path.get(&version.turn), version.n));
+    on_path
 }

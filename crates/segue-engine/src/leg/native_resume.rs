@@ -203,13 +203,13 @@ mod tests {
         NativeId::parse("n-1").unwrap()
     }
 
-    fn leg(tip: i64) -> Leg {
+    fn leg(tip: u64) -> Leg {
         Leg {
-            id: LegId(1),
+            id: LegId::from_bits(1),
             number: 1,
             provider: ProviderId::claude(),
             native_id: Some(native_id()),
-            tip: Some(TurnId(tip)),
+            tip: Some(TurnId::from_bits(tip)),
             consecutive_failures: 0,
             total_tokens: None,
             context_tokens: None,
@@ -221,9 +221,9 @@ mod tests {
         }
     }
 
-    fn turn(id: i64) -> Turn {
+    fn turn(id: u64) -> Turn {
         Turn {
-            id: TurnId(id),
+            id: TurnId::from_bits(id),
             parent: None,
             number: 1,
             state: TurnState::Finished,

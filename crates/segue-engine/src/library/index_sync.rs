@@ -202,12 +202,12 @@ impl Library {
         let unchanged = indexed_turns
             .iter()
             .zip(&finished)
-            .take_while(|(indexed, turn)| **indexed == turn.id.0.to_string())
+            .take_while(|(indexed, turn)| **indexed == turn.id.to_string())
             .count();
         let mut turns = Vec::new();
         for turn in finished.iter().skip(unchanged) {
             turns.push(OwnTurn {
-                id: turn.id.0.to_string(),
+                id: turn.id.to_string(),
                 at: turn.ended_at.unwrap_or(turn.started_at),
                 messages: self.context.store.messages(turn.id).await?,
             });
@@ -220,7 +220,7 @@ impl Library {
             cwd: session.project.cwd,
             created_at: session.created_at,
             updated_at: session.updated_at,
-            head: session.head.map(|head| head.0),
+            head: session.head.map(|head| head.to_bits().cast_signed()),
             valid_turns: u32::try_from(unchanged).unwrap_or(u32::MAX),
             new_turns: turns,
         })
@@ -354,7 +354,7 @@ fn own_session_stamp(stamp: SessionStamp) -> OwnSessionStamp {
     OwnSessionStamp {
         id: stamp.id.to_string(),
         updated_at: stamp.updated_at.as_millisecond(),
-        head: stamp.head.map(|head| head.0),
+        head: stamp.head.map(|head| head.to_bits().cast_signed()),
         title: Some(stamp.title),
     }
 }

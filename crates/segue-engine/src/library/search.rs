@@ -15,7 +15,7 @@ use segue_catalog::index::{
     RefreshOutcome, SearchQuery, SearchableText, Snippet, build_snippet,
 };
 use segue_catalog::{Catalog, Index, Mark, NativeSession, format_error_chain};
-use segue_core::id::{FeatureId, NativeId, ProviderId, SessionId, TurnId};
+use segue_core::id::{FeatureId, NativeId, ProviderId, SessionId};
 use segue_core::number_format::format_plural;
 use segue_core::session::{MatchedBy, Role, Tag, Title};
 use segue_core::time_input::parse_time_input;
@@ -299,7 +299,7 @@ impl Library {
                 } else if let Some(Mark::Id(id)) = &turn.after
                     && let Ok(id) = id.parse()
                 {
-                    let messages = self.context.store.messages(TurnId(id)).await?;
+                    let messages = self.context.store.messages(id).await?;
                     turn.snippet = build_snippet(&SearchableText::from_messages(&messages), words);
                 }
             }

@@ -257,7 +257,8 @@ impl SessionEditor {
         let session = transcript.session;
         let checkpoint = match active {
             Some((version, content)) => {
-                let chain = transcript.turns.iter().map(|turn| turn.turn.id).collect();
+                let turns = transcript.turns.iter().map(|turn| &turn.turn);
+                let chain = turns.map(|turn| (turn.id, turn.number)).collect();
                 let versions = store.checkpoints(&session.id).await?;
                 let versions = versions_on_path(&versions, &chain);
                 Some(to_portable_checkpoint(version, content, &versions))

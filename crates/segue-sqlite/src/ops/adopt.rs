@@ -1,14 +1,15 @@
 //! Adoption: a native session becomes a session of segue, with all its turns.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use segue_core::agent::ProcessIdentity;
 use segue_store::{AdoptedSession, Lease, NewLeg, NewSession, StoreError};
 
 use super::{OpResult, legs, reconcile, sessions};
+use crate::connection::Db;
 use crate::rows::to_micros;
 
 pub(crate) fn adopt_native_session(
-    db: &Connection,
+    db: &Db,
     new: &NewSession,
     owner: &ProcessIdentity,
     native: &AdoptedSession,

@@ -1,6 +1,6 @@
 //! Checkpoints: the numbered versions of a session's summary, stored as deltas.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 use segue_core::checkpoint::{
     Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, decode_delta,
     encode_delta,
@@ -10,6 +10,7 @@ use segue_core::session::{CompactionSummary, Decision, LegEnd};
 use segue_store::{CompactionCommit, Lease, NewCheckpoint};
 
 use super::{OpResult, decisions, lease, legs};
+use crate::connection::Db;
 use crate::error::OpError;
 use crate::rows::{self, to_micros};
 
@@ -22,10 +23,10 @@ const VERSION_COLUMNS: &str = "c.n, c.turn_id, c.covers, c.tokens, c.replaced, c
 /// A version, its row id, and the number of deltas between it and the last complete version.
 type StoredVersion = (CheckpointVersion, i64, u32);
 
-fn read_version(row: &Row<'_>) -> rusqlite::Result<StoredVersion> {
+fn read_version(db: &Db, row: &Row<'_>) -> rusqlite::Result<StoredVersion> {
     let version = CheckpointVersion {
         n: row.get(0)?,
-        turn: TurnId(row.get(1)?),
+        turn: db.turn_id(row.get(1)?),
         covers: row.get(2)?,
         tokens: row.get(3)?,
         replaced: row.get(4)?,
@@ -39,7 +40,7 @@ fn read_version(row: &Row<'_>) -> rusqlite::Result<StoredVersion> {
 }
 
 pub(crate) fn commit_compaction(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     new: &NewCheckpoint,
     compaction: CompactionCommit,
@@ -57,7 +58,7 @@ pub(crate) fn commit_compaction(
 }
 
 pub(crate) fn add_checkpoint(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     new: &NewCheckpoint,
 ) -> OpResult<CheckpointVersion> {
@@ -93,7 +94,7 @@ pub(crate) fn add_checkpoint(
     .execute(params![
         lease.session.as_str(),
         version.n,
-        version.turn.0,
+        db.turn_row(version.turn),
         base.map(|(key, _)| key),
         base.map_or(0, |(_, depth)| depth),
         version.covers,
@@ -126,7 +127,7 @@ const VALID_VERSION_SQL: &str =
 
 /// Returns the version that is active at a turn of a session, with its content. `None` if no version exists.
 pub(crate) fn find_checkpoint_at(
-    db: &Connection,
+    db: &Db,
     id: &SessionId,
     turn: TurnId,
 ) -> OpResult<Option<(CheckpointVersion, Checkpoint)>> {
@@ -137,11 +138,7 @@ pub(crate) fn find_checkpoint_at(
 }
 
 /// Returns the newest version on the nearest turn that has one: `turn` itself or an ancestor.
-fn find_nearest_version(
-    db: &Connection,
-    id: &SessionId,
-    turn: TurnId,
-) -> OpResult<Option<StoredVersion>> {
+fn find_nearest_version(db: &Db, id: &SessionId, turn: TurnId) -> OpResult<Option<StoredVersion>> {
     // SQLite computes the chain turn by turn as rows are fetched. Most sessions have no checkpoint at all.
     let mut statement = db.prepare_cached(&format!(
         "WITH RECURSIVE {FORK_ANCESTRY_SQL}, chain (id, parent_id) AS (
@@ -152,22 +149,21 @@ fn find_nearest_version(
              (SELECT max(v.id) FROM checkpoints v WHERE v.turn_id = h.id AND {VALID_VERSION_SQL}) LIMIT 1"
     ))?;
     Ok(statement
-        .query_row(params![id.as_str(), turn.0], read_version)
+        .query_row(params![id.as_str(), db.turn_row(turn)], |row| {
+            read_version(db, row)
+        })
         .optional()?)
 }
 
 /// Returns all versions of a session, including those that it shares with the session that it was forked from.
-pub(crate) fn list_checkpoints(
-    db: &Connection,
-    id: &SessionId,
-) -> OpResult<Vec<CheckpointVersion>> {
+pub(crate) fn list_checkpoints(db: &Db, id: &SessionId) -> OpResult<Vec<CheckpointVersion>> {
     Ok(list_stored_versions(db, id)?
         .into_iter()
         .map(|(version, ..)| version)
         .collect())
 }
 
-fn list_stored_versions(db: &Connection, id: &SessionId) -> OpResult<Vec<StoredVersion>> {
+fn list_stored_versions(db: &Db, id: &SessionId) -> OpResult<Vec<StoredVersion>> {
     let mut statement = db.prepare_cached(&format!(
         "WITH RECURSIVE {FORK_ANCESTRY_SQL}, chain (id, parent_id) AS (
              SELECT t.id, t.parent_id FROM sessions s JOIN turns t ON t.id = s.head_id WHERE s.id = ?1
@@ -176,12 +172,12 @@ fn list_stored_versions(db: &Connection, id: &SessionId) -> OpResult<Vec<StoredV
          SELECT {VERSION_COLUMNS} FROM checkpoints v JOIN checkpoints c ON c.id = v.id
          WHERE v.session_id = ?1 OR v.turn_id IN (SELECT id FROM chain) AND {VALID_VERSION_SQL} ORDER BY c.n, c.id"
     ))?;
-    let versions = statement.query_map([id.as_str()], read_version)?;
+    let versions = statement.query_map([id.as_str()], |row| read_version(db, row))?;
     Ok(versions.collect::<Result<_, _>>()?)
 }
 
 /// Returns the highest number of any version, including versions off the path to the current head.
-fn last_version_number(db: &Connection, id: &SessionId) -> OpResult<u32> {
+fn last_version_number(db: &Db, id: &SessionId) -> OpResult<u32> {
     let numbers = list_stored_versions(db, id)?
         .into_iter()
         .map(|(version, ..)| version.n);
@@ -195,7 +191,7 @@ fn last_version_number(db: &Connection, id: &SessionId) -> OpResult<u32> {
 
 /// Returns version `n` of a session with its content. `None` if it does not exist.
 pub(crate) fn find_checkpoint(
-    db: &Connection,
+    db: &Db,
     id: &SessionId,
     n: u32,
 ) -> OpResult<Option<(CheckpointVersion, Checkpoint)>> {
@@ -209,7 +205,7 @@ pub(crate) fn find_checkpoint(
 }
 
 /// Returns the content of a version. Applies all deltas from the last complete version up to it.
-fn load_content(db: &Connection, key: i64) -> OpResult<Checkpoint> {
+fn load_content(db: &Db, key: i64) -> OpResult<Checkpoint> {
     let mut statement = db.prepare_cached(
         "WITH RECURSIVE changes (id, base, delta) AS (
              SELECT id, base, delta FROM checkpoints WHERE id = ?1

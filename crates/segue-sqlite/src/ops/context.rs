@@ -1,17 +1,14 @@
 //! Stored project context of a session: the information about the project that an agent with a role receives.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 use segue_core::brief::{CachedContext, decode_context, encode_context};
 use segue_core::id::SessionId;
 
 use super::{OpResult, sessions};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
-pub(crate) fn save_context(
-    db: &Connection,
-    id: &SessionId,
-    cached: &CachedContext,
-) -> OpResult<()> {
+pub(crate) fn save_context(db: &Db, id: &SessionId, cached: &CachedContext) -> OpResult<()> {
     sessions::load_session(db, id)?;
     db.prepare_cached(
         "INSERT INTO contexts (session_id, content, tokens, at) VALUES (?1, ?2, ?3, ?4)
@@ -28,7 +25,7 @@ pub(crate) fn save_context(
 
 /// Returns the stored project context. `None` if the session has none, or if it cannot be decoded, because the engine
 /// can gather it again.
-pub(crate) fn find_context(db: &Connection, id: &SessionId) -> OpResult<Option<CachedContext>> {
+pub(crate) fn find_context(db: &Db, id: &SessionId) -> OpResult<Option<CachedContext>> {
     let mut statement =
         db.prepare_cached("SELECT content, tokens, at FROM contexts WHERE session_id = ?1")?;
     let stored = statement.query_row([id.as_str()], |row| {

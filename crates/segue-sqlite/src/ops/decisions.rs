@@ -1,17 +1,18 @@
 //! The log of decisions.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 use segue_core::encoding;
 use segue_core::id::SessionId;
 use segue_core::session::{Decision, DecisionKind};
 use segue_store::Lease;
 
 use super::{OpResult, lease};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
 pub(crate) fn log_decision(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     decision: &Decision,
     at: Timestamp,
@@ -36,7 +37,7 @@ pub(crate) fn log_decision(
 }
 
 pub(crate) fn list_decisions(
-    db: &Connection,
+    db: &Db,
     id: &SessionId,
     limit: u32,
 ) -> OpResult<Vec<(Timestamp, Decision)>> {

@@ -1,6 +1,6 @@
 //! Import: a session of another program becomes a session of segue, with all its turns.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 use segue_core::agent::ProcessIdentity;
 use segue_core::checkpoint::{CheckpointReason, ItemAuthor};
 use segue_core::id::{SessionId, TurnId};
@@ -12,10 +12,11 @@ use segue_store::{
 };
 
 use super::{OpResult, checkpoints, decisions, lease, sessions, tags, turns};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
 pub(crate) fn import_session(
-    db: &Connection,
+    db: &Db,
     new: &NewSession,
     owner: &ProcessIdentity,
     imported: &ImportedSession,
@@ -59,11 +60,7 @@ pub(crate) fn import_session(
 }
 
 /// Returns the sessions of a project that were imported under this name.
-fn list_imported_under_name(
-    db: &Connection,
-    project: &str,
-    name: &str,
-) -> OpResult<Vec<SessionId>> {
+fn list_imported_under_name(db: &Db, project: &str, name: &str) -> OpResult<Vec<SessionId>> {
     let mut statement = db.prepare_cached(
         "SELECT o.session_id FROM origins o JOIN sessions s ON s.id = o.session_id
              JOIN projects p ON p.id = s.project_id
@@ -76,7 +73,7 @@ fn list_imported_under_name(
 }
 
 /// Writes a turn without an attempt, because no agent of segue took part in it.
-fn write_imported_turn(db: &Connection, lease: &Lease, turn: &AdoptedTurn) -> OpResult<TurnId> {
+fn write_imported_turn(db: &Db, lease: &Lease, turn: &AdoptedTurn) -> OpResult<TurnId> {
     let empty_prompt = Message::from_text(Role::User, "", turn.started_at);
     let prompt = turn.messages.first().unwrap_or(&empty_prompt);
     let id = turns::begin_turn(db, lease, prompt)?.id;
@@ -92,7 +89,7 @@ fn write_imported_turn(db: &Connection, lease: &Lease, turn: &AdoptedTurn) -> Op
 }
 
 fn attach_checkpoint(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     imported: &ImportedCheckpoint,
     turn_ids: &[TurnId],
@@ -117,7 +114,7 @@ fn attach_checkpoint(
     Ok(())
 }
 
-pub(crate) fn find_origin(db: &Connection, id: &SessionId) -> OpResult<Option<SessionOrigin>> {
+pub(crate) fn find_origin(db: &Db, id: &SessionId) -> OpResult<Option<SessionOrigin>> {
     let read_origin = |row: &Row<'_>| {
         let extra_fields: String = row.get(2)?;
         Ok(SessionOrigin {

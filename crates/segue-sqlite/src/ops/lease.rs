@@ -1,16 +1,17 @@
 //! The lease on a session.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
 use segue_store::{Lease, LeaseGrant, LeaseHolder, LeaseRequest, StoreError};
 
 use super::{OpResult, sessions};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
 /// Checks that `lease` is the newest lease of its session and not released. [`StoreError::LeaseLost`] if not.
-pub(crate) fn check_lease(db: &Connection, lease: &Lease) -> OpResult<()> {
+pub(crate) fn check_lease(db: &Db, lease: &Lease) -> OpResult<()> {
     let valid = db
         .prepare_cached(
             "SELECT 1 FROM leases WHERE session_id = ?1 AND epoch = ?2 AND owner_pid IS NOT NULL",
@@ -23,7 +24,7 @@ pub(crate) fn check_lease(db: &Connection, lease: &Lease) -> OpResult<()> {
     }
 }
 
-pub(crate) fn find_holder(db: &Connection, id: &SessionId) -> OpResult<Option<LeaseHolder>> {
+pub(crate) fn find_holder(db: &Db, id: &SessionId) -> OpResult<Option<LeaseHolder>> {
     let holder = db
         .prepare_cached(rows::HOLDER_QUERY)?
         .query_row([id.as_str()], rows::read_holder)
@@ -32,7 +33,7 @@ pub(crate) fn find_holder(db: &Connection, id: &SessionId) -> OpResult<Option<Le
 }
 
 /// Returns the holder for a caller outside the store, and logs it.
-pub(crate) fn report_holder(db: &Connection, id: &SessionId) -> OpResult<Option<LeaseHolder>> {
+pub(crate) fn report_holder(db: &Db, id: &SessionId) -> OpResult<Option<LeaseHolder>> {
     let holder = find_holder(db, id)?;
     if let Some(LeaseHolder { epoch, owner, .. }) = &holder {
         tracing::debug!(session = %id, epoch, pid = owner.pid, "lease in use");
@@ -40,7 +41,7 @@ pub(crate) fn report_holder(db: &Connection, id: &SessionId) -> OpResult<Option<
     Ok(holder)
 }
 
-pub(crate) fn acquire_lease(db: &Connection, request: &LeaseRequest) -> OpResult<LeaseGrant> {
+pub(crate) fn acquire_lease(db: &Db, request: &LeaseRequest) -> OpResult<LeaseGrant> {
     sessions::load_session(db, &request.session)?;
     let previous_holder = find_holder(db, &request.session)?;
     if let Some(holder) = &previous_holder {
@@ -103,7 +104,7 @@ pub(crate) fn acquire_lease(db: &Connection, request: &LeaseRequest) -> OpResult
     reason = "`dispatch!` borrows every argument that it moves"
 )]
 pub(crate) fn record_heartbeat(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     agent: &Option<ProcessIdentity>,
     at: Timestamp,
@@ -123,7 +124,7 @@ pub(crate) fn record_heartbeat(
     Ok(())
 }
 
-pub(crate) fn release_lease(db: &Connection, lease: &Lease) -> OpResult<()> {
+pub(crate) fn release_lease(db: &Db, lease: &Lease) -> OpResult<()> {
     check_lease(db, lease)?;
     db.prepare_cached(
         "UPDATE leases SET owner_host = NULL, owner_pid = NULL, owner_started = NULL,

@@ -1,15 +1,16 @@
 //! Legs: open, name, end, reopen, hand off.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId};
 use segue_core::session::{Leg, LegEnd, Session};
 use segue_store::{ContextLossState, Lease, NewLeg, StoreError};
 
 use super::{OpResult, lease, revert, sessions};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
-pub(crate) fn open_leg(db: &Connection, lease: &Lease, new: &NewLeg) -> OpResult<Leg> {
+pub(crate) fn open_leg(db: &Db, lease: &Lease, new: &NewLeg) -> OpResult<Leg> {
     lease::check_lease(db, lease)?;
     let id = lease.session.as_str();
     db.prepare_cached(
@@ -34,7 +35,7 @@ fn native_id_column(native_id: Option<&NativeId>) -> &str {
 }
 
 pub(crate) fn set_leg_native_id(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     leg: LegId,
     native_id: &NativeId,
@@ -44,7 +45,11 @@ pub(crate) fn set_leg_native_id(
         .prepare_cached(
             "UPDATE legs SET native_id = ?3 WHERE id = ?1 AND session_id = ?2 AND ended_at IS NULL",
         )?
-        .execute(params![leg.0, lease.session.as_str(), native_id.as_str()])?;
+        .execute(params![
+            db.leg_row(leg),
+            lease.session.as_str(),
+            native_id.as_str()
+        ])?;
     match updated {
         0 => Err(StoreError::NoLeg(lease.session.clone()).into()),
         _ => Ok(()),
@@ -52,7 +57,7 @@ pub(crate) fn set_leg_native_id(
 }
 
 pub(crate) fn set_context_loss(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     leg: LegId,
     state: ContextLossState,
@@ -61,7 +66,11 @@ pub(crate) fn set_context_loss(
     let lost_context = state == ContextLossState::Lost;
     let updated = db
         .prepare_cached("UPDATE legs SET forgot = ?3 WHERE id = ?1 AND session_id = ?2")?
-        .execute(params![leg.0, lease.session.as_str(), lost_context])?;
+        .execute(params![
+            db.leg_row(leg),
+            lease.session.as_str(),
+            lost_context
+        ])?;
     match updated {
         0 => Err(StoreError::NoLeg(lease.session.clone()).into()),
         _ => Ok(()),
@@ -69,7 +78,7 @@ pub(crate) fn set_context_loss(
 }
 
 pub(crate) fn end_leg(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     leg: LegId,
     reason: LegEnd,
@@ -80,7 +89,7 @@ pub(crate) fn end_leg(
         .prepare_cached(
             "UPDATE legs SET ended_at = ?3, ended_why = ?4 WHERE id = ?1 AND session_id = ?2 AND ended_at IS NULL",
         )?
-        .execute(params![leg.0, lease.session.as_str(), to_micros(at), reason.as_str()])?;
+        .execute(params![db.leg_row(leg), lease.session.as_str(), to_micros(at), reason.as_str()])?;
     match ended {
         0 => Err(StoreError::NoLeg(lease.session.clone()).into()),
         _ => Ok(()),
@@ -91,7 +100,7 @@ pub(crate) fn end_leg(
 /// and makes the newest leg the active one. Ends the legs that are open. Fails if another session uses the native
 /// session.
 pub(crate) fn reopen_leg(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     leg: LegId,
     reason: LegEnd,
@@ -105,7 +114,7 @@ pub(crate) fn reopen_leg(
     );
     let earlier = db
         .prepare_cached(&sql)?
-        .query_row(params![leg.0, id], rows::read_leg)
+        .query_row(params![db.leg_row(leg), id], |row| rows::read_leg(db, row))
         .optional()?;
     let earlier = earlier.ok_or_else(|| StoreError::NoLeg(lease.session.clone()))?;
     let Some(native_id) = &earlier.native_id else {
@@ -131,24 +140,28 @@ pub(crate) fn reopen_leg(
                          forgot = old.forgot
          FROM legs AS old WHERE legs.id = ?1 AND old.id = ?2",
     )?
-    .execute(params![reopened.id.0, leg.0])?;
-    load_leg(db, reopened.id.0)
+    .execute(params![db.leg_row(reopened.id), db.leg_row(leg)])?;
+    load_leg(db, db.leg_row(reopened.id))
 }
 
-fn load_leg(db: &Connection, leg: i64) -> OpResult<Leg> {
+fn load_leg(db: &Db, leg: i64) -> OpResult<Leg> {
     let sql = format!("{} WHERE id = ?1", rows::LEG_QUERY);
-    Ok(db.prepare_cached(&sql)?.query_row([leg], rows::read_leg)?)
+    Ok(db
+        .prepare_cached(&sql)?
+        .query_row([leg], |row| rows::read_leg(db, row))?)
 }
 
-pub(crate) fn find_leg(db: &Connection, leg: LegId) -> OpResult<Option<Leg>> {
+pub(crate) fn find_leg(db: &Db, leg: LegId) -> OpResult<Option<Leg>> {
     let sql = format!("{} WHERE id = ?1", rows::LEG_QUERY);
     let mut statement = db.prepare_cached(&sql)?;
-    Ok(statement.query_row([leg.0], rows::read_leg).optional()?)
+    Ok(statement
+        .query_row([db.leg_row(leg)], |row| rows::read_leg(db, row))
+        .optional()?)
 }
 
 /// Returns the session whose active leg uses this native session. `None` if no session uses it.
 pub(crate) fn session_using_native(
-    db: &Connection,
+    db: &Db,
     provider: &ProviderId,
     native_id: &NativeId,
 ) -> OpResult<Option<SessionId>> {
@@ -165,7 +178,7 @@ pub(crate) fn session_using_native(
 }
 
 pub(crate) fn change_provider(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     provider: &ProviderId,
     at: Timestamp,
@@ -183,9 +196,9 @@ pub(crate) fn change_provider(
     sessions::load_session(db, &lease.session)
 }
 
-pub(crate) fn list_legs(db: &Connection, id: &SessionId) -> OpResult<Vec<Leg>> {
+pub(crate) fn list_legs(db: &Db, id: &SessionId) -> OpResult<Vec<Leg>> {
     let sql = format!("{} WHERE session_id = ?1 ORDER BY n", rows::LEG_QUERY);
     let mut statement = db.prepare_cached(&sql)?;
-    let legs = statement.query_map([id.as_str()], rows::read_leg)?;
+    let legs = statement.query_map([id.as_str()], |row| rows::read_leg(db, row))?;
     Ok(legs.collect::<Result<_, _>>()?)
 }

@@ -1,21 +1,22 @@
 //! Lineage of a session: the moves of its head, and its forks.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use segue_core::id::{SessionId, TurnId};
 use segue_core::session::{ForkSummary, HeadMove, HeadMoveKind, Lineage};
 use segue_store::StoreError;
 
 use super::OpResult;
+use crate::connection::Db;
 use crate::rows;
 
-pub(crate) fn load_lineage(db: &Connection, id: &SessionId) -> OpResult<Lineage> {
+pub(crate) fn load_lineage(db: &Db, id: &SessionId) -> OpResult<Lineage> {
     Ok(Lineage {
         forks: list_forks(db, id)?,
         moves: list_head_moves(db, id)?,
     })
 }
 
-fn list_forks(db: &Connection, id: &SessionId) -> OpResult<Vec<ForkSummary>> {
+fn list_forks(db: &Db, id: &SessionId) -> OpResult<Vec<ForkSummary>> {
     let mut statement = db.prepare_cached(
         "SELECT id, title, forked_at, created_at FROM sessions WHERE forked_from = ?1
          ORDER BY created_at, id",
@@ -31,7 +32,7 @@ fn list_forks(db: &Connection, id: &SessionId) -> OpResult<Vec<ForkSummary>> {
     Ok(forks.collect::<Result<_, _>>()?)
 }
 
-fn list_head_moves(db: &Connection, id: &SessionId) -> OpResult<Vec<HeadMove>> {
+fn list_head_moves(db: &Db, id: &SessionId) -> OpResult<Vec<HeadMove>> {
     let mut statement = db.prepare_cached(
         "SELECT m.n, m.kind, f.n, t.n, m.undone, m.at FROM head_moves m
          JOIN turns f ON f.id = m.from_id JOIN turns t ON t.id = m.to_id
@@ -51,11 +52,11 @@ fn list_head_moves(db: &Connection, id: &SessionId) -> OpResult<Vec<HeadMove>> {
 }
 
 /// Returns the head before head move `number`. [`StoreError::NoTurn`] if the session has no such move.
-pub(crate) fn head_before_move(db: &Connection, id: &SessionId, n: u32) -> OpResult<TurnId> {
+pub(crate) fn head_before_move(db: &Db, id: &SessionId, n: u32) -> OpResult<TurnId> {
     let mut statement =
         db.prepare_cached("SELECT from_id FROM head_moves WHERE session_id = ?1 AND n = ?2")?;
     let mut heads = statement.query_map(params![id.as_str(), n], |row| row.get(0))?;
     let turn = heads.next().transpose()?;
     let turn = turn.ok_or_else(|| StoreError::NoTurn(id.clone()))?;
-    Ok(TurnId(turn))
+    Ok(db.turn_id(turn))
 }

@@ -1,15 +1,16 @@
 //! Health of providers in a session, and cooldowns of providers in all sessions.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::session::{FailureClass, ProviderRecords};
 use segue_store::Lease;
 
 use super::{OpResult, lease};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
-pub(crate) fn load_provider_records(db: &Connection, id: &SessionId) -> OpResult<ProviderRecords> {
+pub(crate) fn load_provider_records(db: &Db, id: &SessionId) -> OpResult<ProviderRecords> {
     let mut statement = db.prepare_cached(
         "SELECT failures, limited, rotations, retry_at, provider FROM standings WHERE session_id = ?1 ORDER BY provider",
     )?;
@@ -29,7 +30,7 @@ pub(crate) fn load_provider_records(db: &Connection, id: &SessionId) -> OpResult
 }
 
 pub(crate) fn set_provider_health(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     provider: &ProviderId,
     health: &ProviderHealth,
@@ -58,7 +59,7 @@ pub(crate) fn set_provider_health(
     Ok(())
 }
 
-pub(crate) fn set_cooldown(db: &Connection, cooldown: &Cooldown) -> OpResult<()> {
+pub(crate) fn set_cooldown(db: &Db, cooldown: &Cooldown) -> OpResult<()> {
     db.prepare_cached(
         "INSERT INTO rests (provider, until, class) VALUES (?1, ?2, ?3)
          ON CONFLICT DO UPDATE SET until = excluded.until, class = excluded.class",
@@ -71,13 +72,13 @@ pub(crate) fn set_cooldown(db: &Connection, cooldown: &Cooldown) -> OpResult<()>
     Ok(())
 }
 
-pub(crate) fn clear_cooldown(db: &Connection, provider: &ProviderId) -> OpResult<()> {
+pub(crate) fn clear_cooldown(db: &Db, provider: &ProviderId) -> OpResult<()> {
     db.prepare_cached("DELETE FROM rests WHERE provider = ?1")?
         .execute([provider.as_str()])?;
     Ok(())
 }
 
-pub(crate) fn list_cooldowns(db: &Connection) -> OpResult<Vec<Cooldown>> {
+pub(crate) fn list_cooldowns(db: &Db) -> OpResult<Vec<Cooldown>> {
     let mut statement =
         db.prepare_cached("SELECT provider, until, class FROM rests ORDER BY provider")?;
     let cooldowns = statement.query_map([], |row| {

@@ -1,32 +1,28 @@
 //! Turns that were made outside segue, and the marks of the native records at which attempts ended.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::{LegId, TurnId};
 use segue_core::session::{LegEnd, Message, Role, Session, TurnState};
 use segue_store::{AdoptedTurn, Lease, NativeUpdate, NewLeg, NewSession, StoreError, TurnEnding};
 
 use super::{OpResult, lease, legs, revert, sessions, tags, turns};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
-pub(crate) fn set_attempt_mark(
-    db: &Connection,
-    lease: &Lease,
-    turn: TurnId,
-    mark: &str,
-) -> OpResult<()> {
+pub(crate) fn set_attempt_mark(db: &Db, lease: &Lease, turn: TurnId, mark: &str) -> OpResult<()> {
     lease::check_lease(db, lease)?;
     db.prepare_cached(
         "UPDATE attempts SET mark = ?3
          WHERE turn_id = ?1 AND n = (SELECT max(n) FROM attempts WHERE turn_id = ?1)
            AND turn_id IN (SELECT id FROM turns WHERE id = ?1 AND session_id = ?2)",
     )?
-    .execute(params![turn.0, lease.session.as_str(), mark])?;
+    .execute(params![db.turn_row(turn), lease.session.as_str(), mark])?;
     Ok(())
 }
 
 pub(crate) fn apply_native_update(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     update: &NativeUpdate,
 ) -> OpResult<Session> {
@@ -44,7 +40,7 @@ pub(crate) fn apply_native_update(
 }
 
 pub(crate) fn fork_native_update(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     new: &NewSession,
     owner: &ProcessIdentity,
@@ -59,7 +55,11 @@ pub(crate) fn fork_native_update(
         "UPDATE sessions SET head_id = ?2, turns = t.n, forked_from = ?3, forked_at = t.n
          FROM (SELECT n FROM turns WHERE id = ?2) AS t WHERE sessions.id = ?1",
     )?
-    .execute(params![new.id.as_str(), tip.0, lease.session.as_str()])?;
+    .execute(params![
+        new.id.as_str(),
+        db.turn_row(tip),
+        lease.session.as_str()
+    ])?;
     tags::copy_tags(db, &lease.session, &new.id)?;
     legs::end_leg(db, lease, leg.id, LegEnd::HeadMoved, update.at)?;
     let new_leg = NewLeg {
@@ -70,7 +70,7 @@ pub(crate) fn fork_native_update(
     let fork_leg = legs::open_leg(db, &fork_lease, &new_leg)?;
     // The native session already contains earlier messages whose token count is unknown.
     db.prepare_cached("UPDATE legs SET held_tokens = NULL WHERE id = ?1")?
-        .execute([fork_leg.id.0])?;
+        .execute([db.leg_row(fork_leg.id)])?;
     if let Some(last) = write_outside_turns(db, &fork_lease, fork_leg.id, &update.turns)? {
         // The tip is the last turn in the native session, also on the leg that the native session was detached from.
         set_tip(db, leg.id, last)?;
@@ -80,28 +80,30 @@ pub(crate) fn fork_native_update(
 }
 
 /// Returns a leg of the session that has not ended. [`StoreError::NoLeg`] if it does not exist.
-fn load_open_leg(db: &Connection, lease: &Lease, leg: LegId) -> OpResult<segue_core::session::Leg> {
+fn load_open_leg(db: &Db, lease: &Lease, leg: LegId) -> OpResult<segue_core::session::Leg> {
     let sql = format!(
         "{} WHERE id = ?1 AND session_id = ?2 AND ended_at IS NULL",
         rows::LEG_QUERY
     );
     let open_leg = db
         .prepare_cached(&sql)?
-        .query_row(params![leg.0, lease.session.as_str()], rows::read_leg)
+        .query_row(params![db.leg_row(leg), lease.session.as_str()], |row| {
+            rows::read_leg(db, row)
+        })
         .optional()?;
     open_leg.ok_or_else(|| StoreError::NoLeg(lease.session.clone()).into())
 }
 
-fn set_tip(db: &Connection, leg: LegId, tip: TurnId) -> OpResult<()> {
+fn set_tip(db: &Db, leg: LegId, tip: TurnId) -> OpResult<()> {
     db.prepare_cached("UPDATE legs SET tip_id = ?2 WHERE id = ?1")?
-        .execute(params![leg.0, tip.0])?;
+        .execute(params![db.leg_row(leg), db.turn_row(tip)])?;
     Ok(())
 }
 
 /// Writes turns that were made outside segue on a leg. Moves the head and the tip to the last turn and returns it;
 /// `None` if `turns` is empty.
 pub(crate) fn write_outside_turns(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     leg: LegId,
     turns: &[AdoptedTurn],
@@ -116,17 +118,12 @@ pub(crate) fn write_outside_turns(
     Ok(last)
 }
 
-fn write_outside_turn(
-    db: &Connection,
-    lease: &Lease,
-    leg: LegId,
-    turn: &AdoptedTurn,
-) -> OpResult<TurnId> {
+fn write_outside_turn(db: &Db, lease: &Lease, leg: LegId, turn: &AdoptedTurn) -> OpResult<TurnId> {
     let empty_prompt = Message::from_text(Role::User, "", turn.started_at);
     let prompt = turn.messages.first().unwrap_or(&empty_prompt);
     let id = turns::begin_turn(db, lease, prompt)?.id;
     db.prepare_cached("UPDATE turns SET sent = 1, outside = 1, started_at = ?2 WHERE id = ?1")?
-        .execute(params![id.0, to_micros(turn.started_at)])?;
+        .execute(params![db.turn_row(id), to_micros(turn.started_at)])?;
     let state = match turn.state {
         TurnState::Running => TurnState::Interrupted,
         ended => ended,
@@ -147,8 +144,8 @@ fn write_outside_turn(
          VALUES (?1, 1, ?2, ?3, ?4, ?5, ?6)",
     )?
     .execute(params![
-        id.0,
-        leg.0,
+        db.turn_row(id),
+        db.leg_row(leg),
         state.as_str(),
         to_micros(turn.started_at),
         to_micros(turn.ended_at),
@@ -160,7 +157,7 @@ fn write_outside_turn(
          WHERE id = ?1",
     )?
     .execute(params![
-        leg.0,
+        db.leg_row(leg),
         turn.usage.total_tokens,
         turn.usage.context_tokens,
         message_tokens

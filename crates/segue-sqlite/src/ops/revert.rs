@@ -1,30 +1,26 @@
 //! Head moves of a session: revert and undo. They change no turn.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 use segue_core::id::TurnId;
 use segue_core::session::{Session, TurnState};
 use segue_store::{Lease, StoreError};
 
 use super::{OpResult, lease, sessions, turns};
+use crate::connection::Db;
 use crate::rows::to_micros;
 
-pub(crate) fn revert_head(
-    db: &Connection,
-    lease: &Lease,
-    to: TurnId,
-    at: Timestamp,
-) -> OpResult<Session> {
+pub(crate) fn revert_head(db: &Db, lease: &Lease, to: TurnId, at: Timestamp) -> OpResult<Session> {
     let from = check_no_running_turn(db, lease)?;
     let chain = turns::chain(db, &lease.session)?;
     let is_on_path = chain.iter().any(|turn| turn.id == to);
     let (Some(from), true) = (from, is_on_path) else {
         return Err(StoreError::NoTurn(lease.session.clone()).into());
     };
-    move_head(db, lease, "revert", from.0, to.0, at)
+    move_head(db, lease, "revert", db.turn_row(from), db.turn_row(to), at)
 }
 
-pub(crate) fn undo_revert(db: &Connection, lease: &Lease, at: Timestamp) -> OpResult<Session> {
+pub(crate) fn undo_revert(db: &Db, lease: &Lease, at: Timestamp) -> OpResult<Session> {
     let head = check_no_running_turn(db, lease)?;
     let id = lease.session.as_str();
     let last_revert: Option<(i64, i64)> = db
@@ -39,11 +35,11 @@ pub(crate) fn undo_revert(db: &Connection, lease: &Lease, at: Timestamp) -> OpRe
     };
     db.prepare_cached("UPDATE head_moves SET undone = 1 WHERE session_id = ?1 AND n = ?2")?
         .execute(params![id, n])?;
-    move_head(db, lease, "undo", head.0, to, at)
+    move_head(db, lease, "undo", db.turn_row(head), to, at)
 }
 
 /// Checks the lease, and that no turn is running. Returns the head.
-pub(super) fn check_no_running_turn(db: &Connection, lease: &Lease) -> OpResult<Option<TurnId>> {
+pub(super) fn check_no_running_turn(db: &Db, lease: &Lease) -> OpResult<Option<TurnId>> {
     lease::check_lease(db, lease)?;
     let session = sessions::load_session(db, &lease.session)?;
     if session.head_state == Some(TurnState::Running) {
@@ -53,7 +49,7 @@ pub(super) fn check_no_running_turn(db: &Connection, lease: &Lease) -> OpResult<
 }
 
 fn move_head(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     kind: &str,
     from: i64,

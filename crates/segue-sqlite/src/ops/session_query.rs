@@ -1,23 +1,24 @@
 //! Queries for sessions: by a filter, or by a reference that the user typed.
 
+use rusqlite::params_from_iter;
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{MatchedBy, RefCandidate};
 use segue_store::{PageCursor, PageRequest, SessionFilter, SessionPage, SessionStamp};
 
 use super::OpResult;
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
 pub(crate) fn list_sessions(
-    db: &Connection,
+    db: &Db,
     filter: &SessionFilter,
     page: &PageRequest,
 ) -> OpResult<SessionPage> {
     let (sql, values) = build_statement(filter, page);
     let mut sessions = db
         .prepare_cached(&sql)?
-        .query_map(params_from_iter(values), rows::read_session)?
+        .query_map(params_from_iter(values), |row| rows::read_session(db, row))?
         .collect::<Result<Vec<_>, _>>()?;
     let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
     let has_more = sessions.len() > limit;
@@ -103,7 +104,7 @@ fn build_statement(filter: &SessionFilter, page: &PageRequest) -> (String, Vec<V
 /// Maximum number of candidates per kind of match; a reference with more matches is ambiguous in any case.
 const MAX_CANDIDATES_PER_KIND: i64 = 20;
 
-pub(crate) fn list_ref_candidates(db: &Connection, text: &str) -> OpResult<Vec<RefCandidate>> {
+pub(crate) fn list_ref_candidates(db: &Db, text: &str) -> OpResult<Vec<RefCandidate>> {
     // Ids are ASCII, so every id that starts with `text` is less than `text` followed by the last ASCII character.
     let prefix_end = format!("{text}\u{7f}");
     let mut candidates = Vec::new();
@@ -157,14 +158,14 @@ pub(crate) fn list_ref_candidates(db: &Connection, text: &str) -> OpResult<Vec<R
     Ok(candidates)
 }
 
-pub(crate) fn list_session_stamps(db: &Connection) -> OpResult<Vec<SessionStamp>> {
+pub(crate) fn list_session_stamps(db: &Db) -> OpResult<Vec<SessionStamp>> {
     let mut statement = db.prepare_cached("SELECT id, updated_at, head_id, title FROM sessions")?;
-    let stamps = statement.query_map([], rows::read_session_stamp)?;
+    let stamps = statement.query_map([], |row| rows::read_session_stamp(db, row))?;
     Ok(stamps.collect::<Result<_, _>>()?)
 }
 
 pub(crate) fn filter_attached_natives(
-    db: &Connection,
+    db: &Db,
     natives: &[(ProviderId, NativeId)],
 ) -> OpResult<Vec<(ProviderId, NativeId)>> {
     let mut statement =

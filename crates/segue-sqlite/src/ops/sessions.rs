@@ -1,7 +1,7 @@
 //! Sessions: create, start, fork, rename, delete.
 
 use jiff::SignedDuration;
-use rusqlite::{Connection, ErrorCode, OptionalExtension, params};
+use rusqlite::{ErrorCode, OptionalExtension, params};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::{FeatureId, SessionId};
 use segue_core::scope::{Purpose, RoleName, Scope};
@@ -11,17 +11,18 @@ use segue_store::{
 };
 
 use super::{OpResult, lease, legs, lineage, provider_health, session_query, tags, turns};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
-pub(crate) fn find_session(db: &Connection, id: &SessionId) -> OpResult<Option<Session>> {
+pub(crate) fn find_session(db: &Db, id: &SessionId) -> OpResult<Option<Session>> {
     let sql = format!("{} WHERE s.id = ?1", rows::SESSION_QUERY);
     Ok(db
         .prepare_cached(&sql)?
-        .query_row([id.as_str()], rows::read_session)
+        .query_row([id.as_str()], |row| rows::read_session(db, row))
         .optional()?)
 }
 
-pub(crate) fn find_snapshot(db: &Connection, id: &SessionId) -> OpResult<Option<SessionSnapshot>> {
+pub(crate) fn find_snapshot(db: &Db, id: &SessionId) -> OpResult<Option<SessionSnapshot>> {
     let Some(session) = find_session(db, id)? else {
         return Ok(None);
     };
@@ -36,11 +37,11 @@ pub(crate) fn find_snapshot(db: &Connection, id: &SessionId) -> OpResult<Option<
     }))
 }
 
-pub(crate) fn load_session(db: &Connection, id: &SessionId) -> OpResult<Session> {
+pub(crate) fn load_session(db: &Db, id: &SessionId) -> OpResult<Session> {
     find_session(db, id)?.ok_or_else(|| StoreError::NoSession(id.clone()).into())
 }
 
-pub(crate) fn create_session(db: &Connection, new: &NewSession) -> OpResult<Session> {
+pub(crate) fn create_session(db: &Db, new: &NewSession) -> OpResult<Session> {
     if let Some(filter) = &new.conflict_filter {
         let matches = session_query::list_sessions(db, filter, &PageRequest::first(1))?.sessions;
         if let Some(session) = matches.into_iter().next() {
@@ -86,7 +87,7 @@ pub(crate) fn create_session(db: &Connection, new: &NewSession) -> OpResult<Sess
 
 /// Creates a session and acquires its lease.
 pub(crate) fn create_leased_session(
-    db: &Connection,
+    db: &Db,
     new: &NewSession,
     owner: &ProcessIdentity,
 ) -> OpResult<Lease> {
@@ -102,7 +103,7 @@ pub(crate) fn create_leased_session(
 }
 
 pub(crate) fn start_session(
-    db: &Connection,
+    db: &Db,
     new: &NewSession,
     owner: &ProcessIdentity,
     prompt: &Message,
@@ -116,11 +117,7 @@ pub(crate) fn start_session(
     })
 }
 
-pub(crate) fn fork_session(
-    db: &Connection,
-    new: &NewSession,
-    fork_point: &ForkPoint,
-) -> OpResult<Session> {
+pub(crate) fn fork_session(db: &Db, new: &NewSession, fork_point: &ForkPoint) -> OpResult<Session> {
     load_session(db, &fork_point.session)?;
     let chain = match fork_point.before_head_move {
         None => turns::chain(db, &fork_point.session)?,
@@ -134,7 +131,7 @@ pub(crate) fn fork_session(
     db.prepare_cached("UPDATE sessions SET head_id = ?2, turns = ?3, forked_from = ?4, forked_at = ?3 WHERE id = ?1")?
         .execute(params![
             new.id.as_str(),
-            shared.id.0,
+            db.turn_row(shared.id),
             shared.number,
             fork_point.session.as_str()
         ])?;
@@ -142,7 +139,7 @@ pub(crate) fn fork_session(
     load_session(db, &new.id)
 }
 
-pub(crate) fn rename_session(db: &Connection, id: &SessionId, title: &Title) -> OpResult<()> {
+pub(crate) fn rename_session(db: &Db, id: &SessionId, title: &Title) -> OpResult<()> {
     let renamed = db
         .prepare_cached("UPDATE sessions SET title = ?2, title_from = ?3 WHERE id = ?1")?
         .execute([id.as_str(), title.as_str(), title.source().as_str()])?;
@@ -152,7 +149,7 @@ pub(crate) fn rename_session(db: &Connection, id: &SessionId, title: &Title) -> 
     }
 }
 
-pub(crate) fn suggest_title(db: &Connection, id: &SessionId, title: &Title) -> OpResult<()> {
+pub(crate) fn suggest_title(db: &Db, id: &SessionId, title: &Title) -> OpResult<()> {
     load_session(db, id)?;
     db.prepare_cached(
         "UPDATE sessions SET title = ?2, title_from = ?3 WHERE id = ?1 AND title_from <> 'user'",
@@ -184,7 +181,7 @@ const RETAINED_TURNS_SQL: &str = "
         )
     SELECT turn_id, min(keeper) AS keeper FROM needed GROUP BY turn_id";
 
-pub(crate) fn delete_session(db: &Connection, lease: &Lease) -> OpResult<()> {
+pub(crate) fn delete_session(db: &Db, lease: &Lease) -> OpResult<()> {
     lease::check_lease(db, lease)?;
     let id = lease.session.as_str();
     db.execute_batch("DROP TABLE IF EXISTS temp.kept")?;

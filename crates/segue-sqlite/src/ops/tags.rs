@@ -1,18 +1,15 @@
 //! Tags of sessions.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use segue_core::id::SessionId;
 use segue_core::session::{Session, Tag};
 use segue_store::{TagChange, TagCount};
 
 use super::{OpResult, sessions};
+use crate::connection::Db;
 use crate::rows;
 
-pub(crate) fn change_tags(
-    db: &Connection,
-    id: &SessionId,
-    change: &TagChange,
-) -> OpResult<Session> {
+pub(crate) fn change_tags(db: &Db, id: &SessionId, change: &TagChange) -> OpResult<Session> {
     sessions::load_session(db, id)?;
     let mut remove = db.prepare_cached("DELETE FROM tags WHERE session_id = ?1 AND name = ?2")?;
     for tag in &change.remove {
@@ -28,7 +25,7 @@ pub(crate) fn change_tags(
 }
 
 /// Copies the tags of one session to another.
-pub(crate) fn copy_tags(db: &Connection, from: &SessionId, to: &SessionId) -> OpResult<()> {
+pub(crate) fn copy_tags(db: &Db, from: &SessionId, to: &SessionId) -> OpResult<()> {
     db.prepare_cached(
         "INSERT INTO tags (session_id, name) SELECT ?2, name FROM tags WHERE session_id = ?1",
     )?
@@ -36,7 +33,7 @@ pub(crate) fn copy_tags(db: &Connection, from: &SessionId, to: &SessionId) -> Op
     Ok(())
 }
 
-pub(crate) fn count_tags(db: &Connection) -> OpResult<Vec<TagCount>> {
+pub(crate) fn count_tags(db: &Db) -> OpResult<Vec<TagCount>> {
     let mut statement =
         db.prepare_cached("SELECT name, count(*) FROM tags GROUP BY name ORDER BY name")?;
     let counts = statement.query_map([], |row| {

@@ -1,12 +1,13 @@
 //! Tokens: the newest messages that fill a budget, and pairs of estimated and reported counts for the calibration.
 
-use rusqlite::{Connection, params};
+use rusqlite::params;
 use segue_core::brief::min_brief_tokens;
 use segue_core::id::{ProviderId, TurnId};
 use segue_core::session::TurnState;
 use segue_store::{ContextMeasurement, Lease, StoredTurn, TokenCount, TurnTokens};
 
 use super::{OpResult, turns};
+use crate::connection::Db;
 use crate::rows;
 
 /// Maximum number of attempts, of all providers, that are searched for those of one provider.
@@ -22,18 +23,18 @@ enum ReadLimit {
 }
 
 pub(crate) fn read_recent_turns(
-    db: &Connection,
+    db: &Db,
     head: TurnId,
     token_budget: u64,
 ) -> OpResult<Vec<StoredTurn>> {
     read_backwards(db, head, ReadLimit::BriefTokens(token_budget))
 }
 
-pub(crate) fn read_turns_after(db: &Connection, head: TurnId, n: u32) -> OpResult<Vec<StoredTurn>> {
+pub(crate) fn read_turns_after(db: &Db, head: TurnId, n: u32) -> OpResult<Vec<StoredTurn>> {
     read_backwards(db, head, ReadLimit::AfterTurn(n))
 }
 
-fn read_backwards(db: &Connection, head: TurnId, limit: ReadLimit) -> OpResult<Vec<StoredTurn>> {
+fn read_backwards(db: &Db, head: TurnId, limit: ReadLimit) -> OpResult<Vec<StoredTurn>> {
     // SQLite computes the chain turn by turn as rows are fetched, so no turn beyond the limit is read.
     let mut statement = db.prepare_cached(
         "WITH RECURSIVE chain (id, n, parent_id, state) AS (
@@ -43,12 +44,12 @@ fn read_backwards(db: &Connection, head: TurnId, limit: ReadLimit) -> OpResult<V
          SELECT c.id, c.n, c.state, m.seq, m.role, m.complete, m.payload, m.at, m.tokens
          FROM chain c CROSS JOIN messages m ON m.turn_id = c.id",
     )?;
-    let mut result_rows = statement.query([head.0])?;
+    let mut result_rows = statement.query([db.turn_row(head)])?;
     let (mut turns, mut needed_tokens): (Vec<StoredTurn>, u64) = (Vec::new(), 0);
     let mut message_numbers: Vec<u32> = Vec::new();
     let mut running = false;
     while let Some(row) = result_rows.next()? {
-        let turn = TurnId(row.get(0)?);
+        let turn = db.turn_id(row.get(0)?);
         if turns.last().is_none_or(|last| last.turn != turn) {
             let number: u32 = row.get(1)?;
             let is_limit_reached = match limit {
@@ -96,20 +97,20 @@ fn sort_messages(turn: Option<&mut StoredTurn>, message_numbers: &mut Vec<u32>) 
     message_numbers.clear();
 }
 
-pub(crate) fn fill_token_counts(db: &Connection, counts: &[TokenCount]) -> OpResult<()> {
+pub(crate) fn fill_token_counts(db: &Db, counts: &[TokenCount]) -> OpResult<()> {
     let mut statement = db.prepare_cached(
         "UPDATE messages SET tokens = ?3 WHERE turn_id = ?1 AND seq = ?2 AND tokens IS NULL
          AND EXISTS (SELECT 1 FROM turns WHERE id = ?1 AND state <> 'running')",
     )?;
     for count in counts {
-        statement.execute(params![count.turn.0, count.seq, count.tokens])?;
+        statement.execute(params![db.turn_row(count.turn), count.seq, count.tokens])?;
     }
     Ok(())
 }
 
 /// Records the tokens of a turn that has ended.
 pub(crate) fn record_turn_tokens(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     turn: TurnId,
     tokens: TurnTokens,
@@ -130,17 +131,21 @@ pub(crate) fn record_turn_tokens(
          WHERE session_id = ?2
            AND id = (SELECT leg_id FROM attempts WHERE turn_id = ?1 ORDER BY n DESC LIMIT 1)",
     )?
-    .execute(params![turn.0, lease.session.as_str(), tokens.added])?;
+    .execute(params![
+        db.turn_row(turn),
+        lease.session.as_str(),
+        tokens.added
+    ])?;
     db.prepare_cached(
         "UPDATE attempts SET estimated_tokens = (SELECT held_tokens FROM legs WHERE id = leg_id)
          WHERE turn_id = ?1 AND n = (SELECT max(n) FROM attempts WHERE turn_id = ?1)",
     )?
-    .execute([turn.0])?;
+    .execute([db.turn_row(turn)])?;
     Ok(())
 }
 
 pub(crate) fn list_context_measurements(
-    db: &Connection,
+    db: &Db,
     provider: &ProviderId,
     limit: u32,
 ) -> OpResult<Vec<ContextMeasurement>> {

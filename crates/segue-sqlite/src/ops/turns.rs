@@ -1,7 +1,7 @@
 //! Turns: begin, append, end; their messages and attempts.
 
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, ToSql, params};
+use rusqlite::{OptionalExtension, ToSql, params};
 use segue_core::encoding;
 use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::{Attempt, Failure, Message, Part, Role, Turn, TurnState, Usage};
@@ -10,9 +10,10 @@ use segue_store::{
 };
 
 use super::{OpResult, decisions, lease, legs, provider_health, reconcile, sessions, tokens};
+use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
-pub(crate) fn begin_turn(db: &Connection, lease: &Lease, prompt: &Message) -> OpResult<Turn> {
+pub(crate) fn begin_turn(db: &Db, lease: &Lease, prompt: &Message) -> OpResult<Turn> {
     lease::check_lease(db, lease)?;
     let session = sessions::load_session(db, &lease.session)?;
     if session.head_state == Some(TurnState::Running) {
@@ -23,23 +24,23 @@ pub(crate) fn begin_turn(db: &Connection, lease: &Lease, prompt: &Message) -> Op
     )?
     .execute(params![
         lease.session.as_str(),
-        session.head.map(|turn| turn.0),
+        session.head.map(|turn| db.turn_row(turn)),
         session.turns + 1,
         to_micros(prompt.at)
     ])?;
-    let id = TurnId(db.last_insert_rowid());
+    let id = db.turn_id(db.last_insert_rowid());
     write_message(db, id, 0, prompt)?;
     db.prepare_cached("UPDATE sessions SET head_id = ?2, turns = ?3, updated_at = max(updated_at, ?4) WHERE id = ?1")?
         .execute(params![
             lease.session.as_str(),
-            id.0,
+            db.turn_row(id),
             session.turns + 1,
             to_micros(prompt.at)
         ])?;
     load_turn(db, id)
 }
 
-pub(crate) fn start_turn(db: &Connection, lease: &Lease, new: &NewTurn) -> OpResult<Turn> {
+pub(crate) fn start_turn(db: &Db, lease: &Lease, new: &NewTurn) -> OpResult<Turn> {
     let at = new.prompt.at;
     let mut turn = begin_turn(db, lease, &new.prompt)?;
     if let Some(leg) = new.leg {
@@ -52,21 +53,16 @@ pub(crate) fn start_turn(db: &Connection, lease: &Lease, new: &NewTurn) -> OpRes
     Ok(turn)
 }
 
-fn load_turn(db: &Connection, id: TurnId) -> OpResult<Turn> {
+fn load_turn(db: &Db, id: TurnId) -> OpResult<Turn> {
     let sql = format!("SELECT {} FROM turns t WHERE t.id = ?1", rows::TURN_COLUMNS);
     Ok(db
         .prepare_cached(&sql)?
-        .query_row([id.0], rows::read_turn)?)
+        .query_row([db.turn_row(id)], |row| rows::read_turn(db, row))?)
 }
 
 /// Cancels a turn that was never sent, and moves the head back to its parent. [`StoreError::NoTurn`] if the turn was
 /// sent or is not the head.
-pub(crate) fn withdraw_turn(
-    db: &Connection,
-    lease: &Lease,
-    turn: TurnId,
-    at: Timestamp,
-) -> OpResult<()> {
+pub(crate) fn withdraw_turn(db: &Db, lease: &Lease, turn: TurnId, at: Timestamp) -> OpResult<()> {
     let ending = TurnEnding {
         state: TurnState::Cancelled,
         messages: Vec::new(),
@@ -80,7 +76,7 @@ pub(crate) fn withdraw_turn(
             "UPDATE sessions SET turns = turns - 1, head_id = (SELECT parent_id FROM turns WHERE id = ?2)
              WHERE id = ?1 AND head_id = (SELECT id FROM turns WHERE id = ?2 AND NOT sent)",
         )?
-        .execute(params![lease.session.as_str(), turn.0])?;
+        .execute(params![lease.session.as_str(), db.turn_row(turn)])?;
     if moved == 0 {
         return Err(StoreError::NoTurn(lease.session.clone()).into());
     }
@@ -88,7 +84,7 @@ pub(crate) fn withdraw_turn(
 }
 
 /// Adds a turn that consists of one message. It ends at once, because no agent answers it.
-pub(crate) fn add_message(db: &Connection, lease: &Lease, message: &Message) -> OpResult<Turn> {
+pub(crate) fn add_message(db: &Db, lease: &Lease, message: &Message) -> OpResult<Turn> {
     let turn = begin_turn(db, lease, message)?.id;
     let ending = TurnEnding {
         state: TurnState::Finished,
@@ -102,13 +98,13 @@ pub(crate) fn add_message(db: &Connection, lease: &Lease, message: &Message) -> 
 }
 
 /// Checks the lease, and that the turn belongs to the session and is running.
-fn check_running(db: &Connection, lease: &Lease, turn: TurnId) -> OpResult<()> {
+fn check_running(db: &Db, lease: &Lease, turn: TurnId) -> OpResult<()> {
     lease::check_lease(db, lease)?;
     let running = db
         .prepare_cached(
             "SELECT 1 FROM turns WHERE id = ?1 AND session_id = ?2 AND state = 'running'",
         )?
-        .exists(params![turn.0, lease.session.as_str()])?;
+        .exists(params![db.turn_row(turn), lease.session.as_str()])?;
     if running {
         Ok(())
     } else {
@@ -117,7 +113,7 @@ fn check_running(db: &Connection, lease: &Lease, turn: TurnId) -> OpResult<()> {
 }
 
 pub(crate) fn begin_attempt(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     turn: TurnId,
     leg: LegId,
@@ -128,22 +124,26 @@ pub(crate) fn begin_attempt(
         .prepare_cached(
             "UPDATE legs SET tip_id = ?2 WHERE id = ?1 AND session_id = ?3 AND ended_at IS NULL",
         )?
-        .execute(params![leg.0, turn.0, lease.session.as_str()])?;
+        .execute(params![
+            db.leg_row(leg),
+            db.turn_row(turn),
+            lease.session.as_str()
+        ])?;
     if moved == 0 {
         return Err(StoreError::NoLeg(lease.session.clone()).into());
     }
     db.prepare_cached("UPDATE turns SET sent = 1 WHERE id = ?1")?
-        .execute([turn.0])?;
+        .execute([db.turn_row(turn)])?;
     db.prepare_cached(
         "INSERT INTO attempts (turn_id, n, leg_id, state, started_at)
          VALUES (?1, (SELECT count(*) + 1 FROM attempts WHERE turn_id = ?1), ?2, 'running', ?3)",
     )?
-    .execute(params![turn.0, leg.0, to_micros(at)])?;
+    .execute(params![db.turn_row(turn), db.leg_row(leg), to_micros(at)])?;
     Ok(())
 }
 
 pub(crate) fn append_entry(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     turn: TurnId,
     entry: &TurnEntry,
@@ -155,7 +155,7 @@ pub(crate) fn append_entry(
     }
 }
 
-fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> OpResult<()> {
+fn write_message(db: &Db, turn: TurnId, seq: u32, message: &Message) -> OpResult<()> {
     db.prepare_cached(
         "INSERT INTO messages (turn_id, seq, role, complete, payload, at, tokens)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
@@ -163,7 +163,7 @@ fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> 
                                    payload = excluded.payload, at = excluded.at, tokens = excluded.tokens",
     )?
     .execute(params![
-        turn.0,
+        db.turn_row(turn),
         seq,
         message.role.as_str(),
         message.complete,
@@ -172,17 +172,17 @@ fn write_message(db: &Connection, turn: TurnId, seq: u32, message: &Message) -> 
         message.tokens
     ])?;
     db.prepare_cached("DELETE FROM drafts WHERE turn_id = ?1 AND seq = ?2")?
-        .execute(params![turn.0, seq])?;
+        .execute(params![db.turn_row(turn), seq])?;
     Ok(())
 }
 
-fn write_draft(db: &Connection, turn: TurnId, draft: &Draft) -> OpResult<()> {
+fn write_draft(db: &Db, turn: TurnId, draft: &Draft) -> OpResult<()> {
     db.prepare_cached(
         "INSERT INTO drafts (turn_id, seq, n, kind, text, at)
          VALUES (?1, ?2, (SELECT count(*) FROM drafts WHERE turn_id = ?1 AND seq = ?2), ?3, ?4, ?5)",
     )?
     .execute(params![
-        turn.0,
+        db.turn_row(turn),
         draft.seq,
         draft_kind_name(draft.kind),
         draft.text,
@@ -200,7 +200,7 @@ fn draft_kind_name(kind: DraftKind) -> &'static str {
 
 /// Ends a turn, and writes the consequences: the mark of the attempt, the provider's health, the end of a leg.
 pub(crate) fn settle_turn(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     turn: TurnId,
     ending: &TurnEnding,
@@ -223,7 +223,7 @@ pub(crate) fn settle_turn(
 }
 
 pub(crate) fn finish_turn(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     turn: TurnId,
     ending: &TurnEnding,
@@ -241,7 +241,7 @@ pub(crate) fn finish_turn(
              failure_hint = ?11, failure_stderr = ?12, ended_at = ?13, failure_retry_at = ?14 WHERE id = ?1",
     )?
     .execute(params![
-        turn.0,
+        db.turn_row(turn),
         ending.state.as_str(),
         usage.input_tokens,
         usage.output_tokens,
@@ -268,7 +268,7 @@ pub(crate) fn finish_turn(
 
 /// Ends the failed attempt of a running turn, so that another attempt can begin.
 pub(crate) fn fail_attempt(
-    db: &Connection,
+    db: &Db,
     lease: &Lease,
     turn: TurnId,
     failure: &Failure,
@@ -286,7 +286,7 @@ pub(crate) fn fail_attempt(
 }
 
 /// Ends the running attempt of a turn, and adds its token usage to the leg. Does nothing if no attempt is running.
-fn settle_attempt(db: &Connection, turn: TurnId, ending: &TurnEnding) -> OpResult<()> {
+fn settle_attempt(db: &Db, turn: TurnId, ending: &TurnEnding) -> OpResult<()> {
     let failure = ending.failure.as_ref();
     let leg: Option<i64> = db
         .prepare_cached(
@@ -296,7 +296,7 @@ fn settle_attempt(db: &Connection, turn: TurnId, ending: &TurnEnding) -> OpResul
         )?
         .query_row(
             params![
-                turn.0,
+                db.turn_row(turn),
                 ending.state.as_str(),
                 failure.map(|failure| failure.class.as_str()),
                 failure.map(|failure| &failure.message),
@@ -324,7 +324,7 @@ fn settle_attempt(db: &Connection, turn: TurnId, ending: &TurnEnding) -> OpResul
 }
 
 /// Returns the turns that lead to a session's head, oldest first.
-pub(crate) fn chain(db: &Connection, id: &SessionId) -> OpResult<Vec<Turn>> {
+pub(crate) fn chain(db: &Db, id: &SessionId) -> OpResult<Vec<Turn>> {
     chain_from_sql(
         db,
         "SELECT head_id FROM sessions WHERE id = ?1",
@@ -333,12 +333,12 @@ pub(crate) fn chain(db: &Connection, id: &SessionId) -> OpResult<Vec<Turn>> {
 }
 
 /// Returns the turns that lead to a turn, oldest first, including the turn itself.
-pub(crate) fn chain_up_to(db: &Connection, turn: TurnId) -> OpResult<Vec<Turn>> {
-    chain_from_sql(db, "SELECT ?1", turn.0)
+pub(crate) fn chain_up_to(db: &Db, turn: TurnId) -> OpResult<Vec<Turn>> {
+    chain_from_sql(db, "SELECT ?1", db.turn_row(turn))
 }
 
 /// Returns the end of the chain that leads to a turn, oldest first: from the last turn that an agent finished for segue.
-pub(crate) fn recent_chain(db: &Connection, head: TurnId) -> OpResult<Vec<Turn>> {
+pub(crate) fn recent_chain(db: &Db, head: TurnId) -> OpResult<Vec<Turn>> {
     let sql = format!(
         "WITH RECURSIVE chain (id, is_last) AS (
              SELECT id, sent AND NOT outside AND state = 'finished' FROM turns WHERE id = ?1
@@ -349,11 +349,11 @@ pub(crate) fn recent_chain(db: &Connection, head: TurnId) -> OpResult<Vec<Turn>>
         rows::TURN_COLUMNS
     );
     let mut statement = db.prepare_cached(&sql)?;
-    let turns = statement.query_map([head.0], rows::read_turn)?;
+    let turns = statement.query_map([db.turn_row(head)], |row| rows::read_turn(db, row))?;
     Ok(turns.collect::<Result<_, _>>()?)
 }
 
-fn chain_from_sql(db: &Connection, head: &str, start_key: impl ToSql) -> OpResult<Vec<Turn>> {
+fn chain_from_sql(db: &Db, head: &str, start_key: impl ToSql) -> OpResult<Vec<Turn>> {
     let sql = format!(
         "WITH RECURSIVE chain (id) AS (
              {head}
@@ -363,16 +363,16 @@ fn chain_from_sql(db: &Connection, head: &str, start_key: impl ToSql) -> OpResul
         rows::TURN_COLUMNS
     );
     let mut statement = db.prepare_cached(&sql)?;
-    let turns = statement.query_map([start_key], rows::read_turn)?;
+    let turns = statement.query_map([start_key], |row| rows::read_turn(db, row))?;
     Ok(turns.collect::<Result<_, _>>()?)
 }
 
-pub(crate) fn list_messages(db: &Connection, turn: TurnId) -> OpResult<Vec<Message>> {
+pub(crate) fn list_messages(db: &Db, turn: TurnId) -> OpResult<Vec<Message>> {
     let mut statement = db.prepare_cached(
         "SELECT seq, role, complete, payload, at, tokens FROM messages WHERE turn_id = ?1 ORDER BY seq",
     )?;
     let mut numbered = statement
-        .query_map([turn.0], |row| {
+        .query_map([db.turn_row(turn)], |row| {
             Ok((row.get::<_, u32>(0)?, rows::read_message(row, 1)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
@@ -383,11 +383,11 @@ pub(crate) fn list_messages(db: &Connection, turn: TurnId) -> OpResult<Vec<Messa
 
 /// Returns the drafts of a turn, joined into incomplete messages: the text that the agent had sent when the turn was
 /// cut off.
-fn list_draft_messages(db: &Connection, turn: TurnId) -> OpResult<Vec<(u32, Message)>> {
+fn list_draft_messages(db: &Db, turn: TurnId) -> OpResult<Vec<(u32, Message)>> {
     let mut statement = db.prepare_cached(
         "SELECT seq, kind, text, at FROM drafts WHERE turn_id = ?1 ORDER BY seq, n",
     )?;
-    let mut rows = statement.query([turn.0])?;
+    let mut rows = statement.query([db.turn_row(turn)])?;
     let mut drafts: Vec<(u32, Message)> = Vec::new();
     while let Some(row) = rows.next()? {
         let seq: u32 = row.get(0)?;
@@ -412,9 +412,9 @@ fn list_draft_messages(db: &Connection, turn: TurnId) -> OpResult<Vec<(u32, Mess
     Ok(drafts)
 }
 
-pub(crate) fn list_attempts(db: &Connection, turn: TurnId) -> OpResult<Vec<Attempt>> {
+pub(crate) fn list_attempts(db: &Db, turn: TurnId) -> OpResult<Vec<Attempt>> {
     let sql = format!("{} WHERE turn_id = ?1 ORDER BY n", rows::ATTEMPT_QUERY);
     let mut statement = db.prepare_cached(&sql)?;
-    let attempts = statement.query_map([turn.0], rows::read_attempt)?;
+    let attempts = statement.query_map([db.turn_row(turn)], |row| rows::read_attempt(db, row))?;
     Ok(attempts.collect::<Result<_, _>>()?)
 }

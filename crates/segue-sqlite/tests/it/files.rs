@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use segue_core::hint::Hint;
-use segue_core::id::{FeatureId, ProviderId, SessionId, TurnId};
+use segue_core::id::{FeatureId, ProviderId, SessionId};
 use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Decision, DecisionKind, Project, Title};
 use segue_sqlite::{FILE_NAME, SqliteStore};
@@ -53,7 +53,7 @@ async fn written_sessions_are_visible_to_the_next_process() {
     let health = store.check_health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
-        (13, 2, vec![])
+        (14, 2, vec![])
     );
 }
 
@@ -78,7 +78,7 @@ async fn a_store_of_the_first_format_is_migrated() {
     let store = SqliteStore::open(directory.path()).unwrap();
     store.create_session(new_session(1)).await.unwrap();
     let health = store.check_health().await.unwrap();
-    assert_eq!((health.format, health.sessions), (13, 2));
+    assert_eq!((health.format, health.sessions), (14, 2));
     // The migration makes a session of the old format findable by its feature.
     let feature = FeatureId::parse("支払い").unwrap();
     let pay = Purpose::for_scope(Scope::Feature(feature));
@@ -144,14 +144,20 @@ async fn a_migrated_store_of_the_eleventh_format_retains_legs_and_checkpoints() 
     }
     let store = SqliteStore::open(directory.path()).unwrap();
     let health = store.check_health().await.unwrap();
-    assert_eq!((health.format, health.problems), (13, vec![]));
+    assert_eq!((health.format, health.problems), (14, vec![]));
     let id = SessionId::parse("20251207_143022_k3f9").unwrap();
     let legs = store.legs(&id).await.unwrap();
     let legs: Vec<_> = legs
         .iter()
         .map(|leg| (leg.number, leg.tip, leg.consecutive_failures))
         .collect();
-    assert_eq!(legs, [(1, Some(TurnId(1)), 0)]);
+    let turns = store.turns(&id).await.unwrap();
+    assert_eq!(legs, [(1, Some(turns[0].id), 0)]);
+    assert_ne!(
+        turns[0].id.to_bits(),
+        1,
+        "an ID of an earlier format is opaque too"
+    );
     let versions = store.checkpoints(&id).await.unwrap();
     let version_fields: Vec<_> = versions
         .iter()

@@ -371,7 +371,7 @@ pub async fn a_compaction_is_committed_in_one_operation(store: &dyn Store) {
         };
         store.commit_compaction(&lease, new_checkpoint(turn.id, 1, vec![]), compaction)
     };
-    let refused = commit(LegId(leg.id.0 + 1)).await;
+    let refused = commit(LegId::from_bits(leg.id.to_bits() + 1)).await;
     assert!(matches!(refused, Err(StoreError::NoLeg(_))));
     assert_eq!(store.checkpoints(&session.id).await.unwrap(), []);
     assert_eq!(store.decisions(&session.id, 9).await.unwrap(), []);

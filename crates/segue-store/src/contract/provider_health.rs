@@ -98,7 +98,7 @@ pub async fn a_turn_ends_together_with_its_effects(store: &dyn Store) {
         tokens: None,
     };
     let unknown_leg_effects = SettleEffects {
-        ended_leg: Some((LegId(leg.id.0 + 1), LegEnd::Errors)),
+        ended_leg: Some((LegId::from_bits(leg.id.to_bits() + 1), LegEnd::Errors)),
         ..effects.clone()
     };
     let refused = store.settle_turn(&lease, turn.id, finished_ending(3), unknown_leg_effects);

@@ -143,7 +143,7 @@ pub async fn a_native_update_is_applied_in_one_operation(store: &dyn Store) {
     assert_eq!(list_prompts(store, &session.id).await, ["one", "x", "y"]);
 
     let invalid_rewind = NativeUpdate {
-        rewound_to: Some(segue_core::id::TurnId(9999)),
+        rewound_to: Some(segue_core::id::TurnId::from_bits(9999)),
         ..native_update(&leg, vec![outside_turn("never", 50)])
     };
     assert!(
@@ -197,7 +197,7 @@ pub async fn native_turns_on_a_reverted_path_become_a_separate_session(store: &d
         store.leg(fork_leg.id).await.unwrap().as_ref(),
         Some(&fork_leg)
     );
-    assert_eq!(store.leg(LegId(i64::MAX)).await.unwrap(), None);
+    assert_eq!(store.leg(LegId::from_bits(u64::MAX)).await.unwrap(), None);
     // The native session contains earlier messages that were not counted for this leg.
     assert_eq!(fork_leg.estimated_tokens, None);
     let granted = store

@@ -2,7 +2,7 @@
 
 use futures::future::join_all;
 use segue_core::hint::Hint;
-use segue_core::id::{NativeId, ProviderId};
+use segue_core::id::{NativeId, ProviderId, TurnId};
 use segue_core::json::Json;
 use segue_core::policy::{Cooldown, ProviderHealth};
 use segue_core::samples::sample_hints;
@@ -599,4 +599,24 @@ pub async fn a_snapshot_contains_the_state_that_plans_depend_on(store: &dyn Stor
     let other = ProviderId::parse("other").unwrap();
     assert!(providers.health_of(&other).is_clean());
     assert_eq!(providers.cooldown_of(&other), None);
+}
+
+/// Verifies that the IDs of turns and legs show neither the number of rows nor the order in which they were written,
+/// and that an ID which the store did not assign finds nothing.
+pub async fn ids_reveal_no_row_numbers(store: &dyn Store) {
+    let (session, lease) = open_session(store, 1).await;
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        let leg = store.open_leg(&lease, new_leg("n")).await.unwrap();
+        ids.push(leg.id.to_bits());
+        ids.push(record_turn(store, &lease, "go").await.id.to_bits());
+    }
+    assert!(!ids.is_sorted(), "the order is not that of the rows");
+    assert!(ids.iter().all(|id| *id > 1000), "{ids:?}");
+    let turns = store.turns(&session.id).await.unwrap();
+    for turn in &turns {
+        assert_eq!(turn.id.to_string().parse(), Ok(turn.id));
+    }
+    let unknown = TurnId::from_bits(turns[0].id.to_bits() ^ 1);
+    assert_eq!(store.messages(unknown).await.unwrap(), []);
 }

@@ -4,9 +4,9 @@ use crate::session::{LegEnd, TurnState, Usage};
 
 const TEST_TIME: Timestamp = Timestamp::UNIX_EPOCH;
 
-fn turn(id: i64, sent: bool) -> Turn {
+fn turn(id: u64, sent: bool) -> Turn {
     Turn {
-        id: TurnId(id),
+        id: TurnId::from_bits(id),
         parent: None,
         number: 1,
         state: TurnState::Finished,
@@ -19,13 +19,13 @@ fn turn(id: i64, sent: bool) -> Turn {
     }
 }
 
-fn leg(tip: Option<i64>) -> Leg {
+fn leg(tip: Option<u64>) -> Leg {
     Leg {
-        id: LegId(1),
+        id: LegId::from_bits(1),
         number: 1,
         provider: ProviderId::rehearsal(),
         native_id: Some(NativeId::parse("n1").unwrap()),
-        tip: tip.map(TurnId),
+        tip: tip.map(TurnId::from_bits),
         consecutive_failures: 0,
         total_tokens: None,
         context_tokens: None,
@@ -39,7 +39,7 @@ fn leg(tip: Option<i64>) -> Leg {
 
 #[test]
 fn a_leg_can_be_resumed_exactly_if_it_contains_all_sent_turns() {
-    type Case = (Option<i64>, &'static [(i64, bool)], bool, &'static str);
+    type Case = (Option<u64>, &'static [(u64, bool)], bool, &'static str);
     const SENT: bool = true;
     const UNSENT: bool = false;
     let cases: [Case; 7] = [
@@ -99,7 +99,7 @@ fn turns_added_since_the_last_answer_are_unsent() {
         NeverSent,
     }
     use TestTurnKind::{Added, Answered, Failed, NeverSent, Outside};
-    let cases: [(&[TestTurnKind], &[i64], &str); 9] = [
+    let cases: [(&[TestTurnKind], &[u64], &str); 9] = [
         (&[], &[], "no turns"),
         (&[Answered], &[], "no added turns"),
         (&[Added], &[0], "added before the first prompt"),
@@ -123,7 +123,7 @@ fn turns_added_since_the_last_answer_are_unsent() {
         (&[Answered, NeverSent], &[], "a prompt that was never sent"),
     ];
     for (kinds, expected, name) in cases {
-        let build_turn = |(id, kind): (i64, &TestTurnKind)| {
+        let build_turn = |(id, kind): (u64, &TestTurnKind)| {
             let sent = !matches!(kind, Added | NeverSent);
             Turn {
                 state: match kind {
@@ -136,7 +136,9 @@ fn turns_added_since_the_last_answer_are_unsent() {
             }
         };
         let chain: Vec<Turn> = (0..).zip(kinds).map(build_turn).collect();
-        let unsent: Vec<i64> = unsent_added_turns(&chain).map(|turn| turn.id.0).collect();
+        let unsent: Vec<u64> = unsent_added_turns(&chain)
+            .map(|turn| turn.id.to_bits())
+            .collect();
         assert_eq!(unsent, expected, "{name}");
     }
 }
