@@ -258,7 +258,6 @@ async fn write_turn(store: &dyn Store, session: Session) {
             pid: 1,
             start_time: "then".into(),
         },
-        at,
         expires_after: SignedDuration::from_mins(5),
         dead_epoch: None,
     };

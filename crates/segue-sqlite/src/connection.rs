@@ -7,13 +7,14 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use jiff::Timestamp;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 use segue_core::id::{LegId, TurnId};
-use segue_store::{RowIds, StoreError};
+use segue_store::{RowIds, StoreClock, StoreError};
 
 use crate::error::OpError;
-use crate::schema;
+use crate::{rows, schema};
 
 /// Name of the store's file.
 pub const FILE_NAME: &str = "segue.db";
@@ -21,36 +22,56 @@ pub const FILE_NAME: &str = "segue.db";
 /// Time for which a statement waits while another process has locked the file; a writer locks it for milliseconds.
 const BUSY_TIMEOUT: Duration = Duration::from_mins(1);
 
+/// Properties of a store that all its connections share.
+#[derive(Clone)]
+pub(crate) struct StoreProperties {
+    pub(crate) ids: RowIds,
+    /// Clock of the store. `None` for the clock of SQLite, which is that of the machine.
+    pub(crate) clock: Option<StoreClock>,
+}
+
 /// A connection with everything else that the operations need.
 pub(crate) struct Db {
     connection: Connection,
-    ids: RowIds,
+    properties: StoreProperties,
 }
 
 impl Db {
-    pub(crate) fn new(connection: Connection, ids: RowIds) -> Self {
-        Self { connection, ids }
+    pub(crate) fn new(connection: Connection, properties: StoreProperties) -> Self {
+        Self {
+            connection,
+            properties,
+        }
     }
 
-    /// Returns the conversion between rows and IDs.
-    pub(crate) fn ids(&self) -> &RowIds {
-        &self.ids
+    pub(crate) fn properties(&self) -> &StoreProperties {
+        &self.properties
+    }
+
+    /// Returns the time of the store's clock.
+    pub(crate) fn now(&self) -> Result<Timestamp, rusqlite::Error> {
+        match &self.properties.clock {
+            Some(clock) => Ok(clock()),
+            None => self
+                .prepare_cached("SELECT CAST(round(unixepoch('subsec') * 1000000) AS INTEGER)")?
+                .query_row([], |row| rows::read_time(row, 0)),
+        }
     }
 
     pub(crate) fn turn_id(&self, row: i64) -> TurnId {
-        self.ids.turn_id(row)
+        self.properties.ids.turn_id(row)
     }
 
     pub(crate) fn turn_row(&self, id: TurnId) -> i64 {
-        self.ids.turn_row(id)
+        self.properties.ids.turn_row(id)
     }
 
     pub(crate) fn leg_id(&self, row: i64) -> LegId {
-        self.ids.leg_id(row)
+        self.properties.ids.leg_id(row)
     }
 
     pub(crate) fn leg_row(&self, id: LegId) -> i64 {
-        self.ids.leg_row(id)
+        self.properties.ids.leg_row(id)
     }
 }
 
@@ -64,7 +85,10 @@ impl Deref for Db {
 
 /// Ensures that `directory` contains a store of the current format. Returns the path of its file and a connection that
 /// reads it.
-pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Db), StoreError> {
+pub(crate) fn prepare_store(
+    directory: &Path,
+    clock: Option<StoreClock>,
+) -> Result<(PathBuf, Db), StoreError> {
     let path = directory.join(FILE_NAME);
     if !path.exists() {
         create_private_file(directory, &path).map_err(creation_error)?;
@@ -74,7 +98,7 @@ pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Db), StoreErro
         Ok(reader) if schema::is_current(&reader)? => {
             schema::log_opened(&path);
             let ids = read_ids(&reader).map_err(to_store_error)?;
-            return Ok((path, Db::new(reader, ids)));
+            return Ok((path, Db::new(reader, StoreProperties { ids, clock })));
         }
         Ok(_) => {}
         // A process was killed while it created the store. Only a writer can roll back the hot journal that remains.
@@ -85,7 +109,7 @@ pub(crate) fn prepare_store(directory: &Path) -> Result<(PathBuf, Db), StoreErro
     let reader = open_reader(&path).map_err(to_store_error)?;
     schema::log_opened(&path);
     let ids = read_ids(&reader).map_err(to_store_error)?;
-    Ok((path, Db::new(reader, ids)))
+    Ok((path, Db::new(reader, StoreProperties { ids, clock })))
 }
 
 /// Reads the key of the store.

@@ -32,8 +32,8 @@ use segue_store::{
     ImportedSession, LabelStore, Lease, LeaseGrant, LeaseHolder, LeaseRequest, LeaseStore,
     LegStore, NativeStore, NativeUpdate, NewCheckpoint, NewLeg, NewSession, NewTurn, PageRequest,
     ProviderHealthStore, Result, SessionFilter, SessionOrigin, SessionPage, SessionQueries,
-    SessionStamp, SessionStore, SettleEffects, StartedSession, StoredTurn, TagChange, TagCount,
-    TokenCount, TokenStore, TurnEnding, TurnEntry, TurnStore,
+    SessionStamp, SessionStore, SettleEffects, StartedSession, StoreClock, StoredTurn, TagChange,
+    TagCount, TokenCount, TokenStore, TurnEnding, TurnEntry, TurnStore,
 };
 
 use connection::Db;
@@ -66,9 +66,18 @@ pub struct StoreHealth {
 impl SqliteStore {
     /// Opens the store in `directory`. Creates it if it does not exist, and migrates it if its format is older.
     pub fn open(directory: &Path) -> Result<Self> {
-        let (path, reader) = connection::prepare_store(directory)?;
+        Self::open_with(directory, None)
+    }
+
+    /// Opens the store in `directory` as [`open`](Self::open) does, with another clock than that of the machine.
+    pub fn open_with_clock(directory: &Path, clock: StoreClock) -> Result<Self> {
+        Self::open_with(directory, Some(clock))
+    }
+
+    fn open_with(directory: &Path, clock: Option<StoreClock>) -> Result<Self> {
+        let (path, reader) = connection::prepare_store(directory, clock)?;
         Ok(Self {
-            writer: StoreWriter::new(path.clone(), reader.ids().clone()),
+            writer: StoreWriter::new(path.clone(), reader.properties().clone()),
             readers: ReaderPool::new(path.clone(), reader),
             path,
         })
@@ -238,8 +247,9 @@ dispatch! {
     }
     LeaseStore {
         write_lease acquire_lease(request: LeaseRequest) -> LeaseGrant = lease::acquire_lease;
-        write_lease record_heartbeat(&lease: Lease, agent: Option<ProcessIdentity>, *at: Timestamp) -> () = lease::record_heartbeat;
+        write_lease record_heartbeat(&lease: Lease, agent: Option<ProcessIdentity>) -> () = lease::record_heartbeat;
         write_lease release_lease(&lease: Lease) -> () = lease::release_lease;
         read lease_holder(&id: SessionId) -> Option<LeaseHolder> = lease::report_holder;
+        read store_time() -> Timestamp = lease::read_time;
     }
 }

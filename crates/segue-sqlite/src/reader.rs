@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use segue_store::{Result, RowIds, StoreError};
+use segue_store::{Result, StoreError};
 
-use crate::connection::{self, Db};
+use crate::connection::{self, Db, StoreProperties};
 use crate::error::OpError;
 
 /// Maximum number of idle connections in the pool.
@@ -13,7 +13,7 @@ const MAX_IDLE_CONNECTIONS: usize = 4;
 
 pub(crate) struct ReaderPool {
     path: PathBuf,
-    ids: RowIds,
+    properties: StoreProperties,
     idle: Arc<Mutex<Vec<Db>>>,
 }
 
@@ -22,7 +22,7 @@ impl ReaderPool {
     pub(crate) fn new(path: PathBuf, first: Db) -> Self {
         Self {
             path,
-            ids: first.ids().clone(),
+            properties: first.properties().clone(),
             idle: Arc::new(Mutex::new(vec![first])),
         }
     }
@@ -32,13 +32,17 @@ impl ReaderPool {
         T: Send + 'static,
         F: FnOnce(&Db) -> std::result::Result<T, OpError> + Send + 'static,
     {
-        let (path, ids, idle) = (self.path.clone(), self.ids.clone(), Arc::clone(&self.idle));
+        let (path, properties, idle) = (
+            self.path.clone(),
+            self.properties.clone(),
+            Arc::clone(&self.idle),
+        );
         let task = tokio::task::spawn_blocking(move || {
             let idle_connection = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let run_work = || -> std::result::Result<T, OpError> {
                 let db = match idle_connection {
                     Some(db) => db,
-                    None => Db::new(connection::open_reader(&path)?, ids),
+                    None => Db::new(connection::open_reader(&path)?, properties),
                 };
                 // The work runs in one transaction, so that all its statements see one state.
                 db.execute_batch("BEGIN")?;

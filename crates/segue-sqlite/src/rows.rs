@@ -290,7 +290,8 @@ pub(crate) const HOLDER_QUERY: &str = "
            (SELECT t.n FROM sessions s JOIN turns t ON t.id = s.head_id WHERE s.id = ?1 AND t.state = 'running')
     FROM leases WHERE session_id = ?1";
 
-pub(crate) fn read_holder(row: &Row<'_>) -> RowResult<Option<LeaseHolder>> {
+/// Reads the owner of a lease. `now` is the time of the store's clock.
+pub(crate) fn read_holder(row: &Row<'_>, now: Timestamp) -> RowResult<Option<LeaseHolder>> {
     let Some(owner) = read_process(row, 0)? else {
         return Ok(None);
     };
@@ -299,7 +300,7 @@ pub(crate) fn read_holder(row: &Row<'_>) -> RowResult<Option<LeaseHolder>> {
         epoch: row.get(3)?,
         agent: read_process(row, 4)?,
         acquired_at: read_time(row, 7)?,
-        heartbeat_at: read_time(row, 8)?,
+        silent_for: now.duration_since(read_time(row, 8)?),
         running_turn: row.get(9)?,
     }))
 }

@@ -10,10 +10,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
-use segue_store::{Result, RowIds, StoreError};
+use segue_store::{Result, StoreError};
 use tokio::sync::oneshot;
 
-use crate::connection::{self, Db};
+use crate::connection::{self, Db, StoreProperties};
 use crate::error::{OpError, classify_sqlite_error};
 
 /// Maximum number of jobs in one commit.
@@ -112,7 +112,7 @@ fn run_in_savepoint<T>(
 /// Sends jobs to the writer thread, which starts with the first job.
 pub(crate) struct StoreWriter {
     path: PathBuf,
-    ids: RowIds,
+    properties: StoreProperties,
     thread: Mutex<Option<WriterThread>>,
 }
 
@@ -122,10 +122,10 @@ struct WriterThread {
 }
 
 impl StoreWriter {
-    pub(crate) fn new(path: PathBuf, ids: RowIds) -> Self {
+    pub(crate) fn new(path: PathBuf, properties: StoreProperties) -> Self {
         Self {
             path,
-            ids,
+            properties,
             thread: Mutex::new(None),
         }
     }
@@ -152,7 +152,7 @@ impl StoreWriter {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
         let writer_thread = match thread.take() {
             Some(writer_thread) => writer_thread,
-            None => start_thread(&self.path, self.ids.clone())?,
+            None => start_thread(&self.path, self.properties.clone())?,
         };
         let sent = writer_thread.job_sender.send(job);
         *thread = Some(writer_thread);
@@ -175,9 +175,9 @@ impl Drop for StoreWriter {
     }
 }
 
-fn start_thread(path: &Path, ids: RowIds) -> Result<WriterThread> {
+fn start_thread(path: &Path, properties: StoreProperties) -> Result<WriterThread> {
     let db = connection::open_writer(path).map_err(|op_error| op_error.into_store_error("open"))?;
-    let db = Db::new(db, ids);
+    let db = Db::new(db, properties);
     let (job_sender, queue) = mpsc::channel();
     let handle = thread::Builder::new()
         .name("segue-writer".into())

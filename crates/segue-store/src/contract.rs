@@ -24,6 +24,9 @@ mod tags;
 mod tokens;
 mod turns;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
 use jiff::{SignedDuration, Timestamp};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
@@ -40,6 +43,7 @@ pub use checkpoints::{
 pub use context::a_project_context_is_stored_with_its_session;
 pub use import::{a_session_is_imported_once_per_project, an_imported_session_is_complete};
 pub use lease::{
+    a_client_with_a_wrong_clock_steals_and_loses_nothing,
     a_lease_excludes_other_processes_until_released, a_silent_holder_loses_its_lease,
     a_stale_lease_cannot_write, exactly_one_concurrent_lease_request_is_granted,
     the_lease_of_a_dead_holder_is_taken_over,
@@ -95,8 +99,8 @@ pub use turns::{
 
 /// Creates a test from each contract case.
 ///
-/// `$open` is an expression that returns a new store and a guard for its storage: `(store, guard)`. The calling crate
-/// needs `tokio` with `rt` and `macros`.
+/// `$open` is a function that takes a [`StoreClock`] and returns a new store with that clock, and a guard for its
+/// storage: `(store, guard)`. The calling crate needs `tokio` with `rt` and `macros`.
 #[macro_export]
 macro_rules! store_contract {
     ($open:expr) => {
@@ -167,21 +171,53 @@ macro_rules! store_contract {
             provider_health_is_stored_per_provider_and_session
             a_cooldown_applies_to_a_provider_in_all_sessions
             a_lease_excludes_other_processes_until_released
-            a_silent_holder_loses_its_lease
             the_lease_of_a_dead_holder_is_taken_over
             a_stale_lease_cannot_write
             exactly_one_concurrent_lease_request_is_granted
+        );
+        $crate::store_contract!(@clock_cases $open;
+            a_silent_holder_loses_its_lease
+            a_client_with_a_wrong_clock_steals_and_loses_nothing
         );
     };
     (@cases $open:expr; $($case:ident)*) => {
         $(
             #[tokio::test]
             async fn $case() {
-                let (store, _guard) = $open;
+                let clock = $crate::contract::ManualClock::default();
+                let (store, _guard) = $open(clock.to_store_clock());
                 $crate::contract::$case(&store).await;
             }
         )*
     };
+    (@clock_cases $open:expr; $($case:ident)*) => {
+        $(
+            #[tokio::test]
+            async fn $case() {
+                let clock = $crate::contract::ManualClock::default();
+                let (store, _guard) = $open(clock.to_store_clock());
+                $crate::contract::$case(&store, &clock).await;
+            }
+        )*
+    };
+}
+
+/// A clock that a test sets.
+#[derive(Debug, Clone, Default)]
+pub struct ManualClock(Arc<AtomicI64>);
+
+impl ManualClock {
+    /// Returns the clock for a store.
+    #[must_use]
+    pub fn to_store_clock(&self) -> StoreClock {
+        let seconds = Arc::clone(&self.0);
+        Arc::new(move || time_at(seconds.load(Ordering::SeqCst)))
+    }
+
+    /// Sets the time in seconds from the start of the test.
+    fn set(&self, second: i64) {
+        self.0.store(second, Ordering::SeqCst);
+    }
 }
 
 /// Time without a heartbeat after which a lease expires: five minutes.
@@ -220,11 +256,10 @@ fn new_session(n: u32) -> NewSession {
     }
 }
 
-fn lease_request(session: &SessionId, pid: u32, second: i64) -> LeaseRequest {
+fn lease_request(session: &SessionId, pid: u32) -> LeaseRequest {
     LeaseRequest {
         session: session.clone(),
         owner: owner(pid),
-        at: time_at(second),
         expires_after: LEASE_TIMEOUT,
         dead_epoch: None,
     }
@@ -234,7 +269,7 @@ fn lease_request(session: &SessionId, pid: u32, second: i64) -> LeaseRequest {
 async fn open_session(store: &dyn Store, n: u32) -> (Session, Lease) {
     let session = store.create_session(new_session(n)).await.unwrap();
     let granted = store
-        .acquire_lease(lease_request(&session.id, 1, i64::from(n)))
+        .acquire_lease(lease_request(&session.id, 1))
         .await
         .unwrap();
     (session, granted.lease)
@@ -286,6 +321,13 @@ impl dyn Store + '_ {
             snapshot.providers.health_of(provider)
         }))
     }
+}
+
+/// Takes a lease over, as if its owner were dead.
+async fn take_over(store: &dyn Store, lease: &Lease) -> Lease {
+    let mut request = lease_request(&lease.session, 2);
+    request.dead_epoch = Some(lease.epoch);
+    store.acquire_lease(request).await.unwrap().lease
 }
 
 /// Records a turn from its prompt to its end.

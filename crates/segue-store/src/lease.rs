@@ -5,6 +5,8 @@ use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
 use segue_core::session::{Session, Turn};
 
+use crate::{Result, StoreError};
+
 /// The right to write to a session. Every write requires it, and a newer lease invalidates it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lease {
@@ -23,10 +25,10 @@ pub struct LeaseHolder {
     pub epoch: u64,
     /// Agent process that the owner runs. Its pid is the id of a process group. `None` if no agent runs.
     pub agent: Option<ProcessIdentity>,
-    /// Time at which the lease was acquired.
+    /// Time at which the lease was acquired, by the clock of the store.
     pub acquired_at: Timestamp,
-    /// Time of the last heartbeat.
-    pub heartbeat_at: Timestamp,
+    /// Time since the last heartbeat, when the owner was read.
+    pub silent_for: SignedDuration,
     /// Number of the running turn. `None` if no turn is running.
     pub running_turn: Option<u32>,
 }
@@ -56,13 +58,26 @@ pub struct LeaseRequest {
     pub session: SessionId,
     /// Process that requests the lease.
     pub owner: ProcessIdentity,
-    /// Current time.
-    pub at: Timestamp,
     /// Time without a heartbeat after which an owner loses the lease.
     pub expires_after: SignedDuration,
     /// Epoch of the lease that may be taken over, because its owner is known to be dead. `None` if no owner is known to
     /// be dead.
     pub dead_epoch: Option<u64>,
+}
+
+impl LeaseRequest {
+    /// Decides whether the lease may be taken over from its owner: the owner is known to be dead, or has been silent
+    /// for too long.
+    pub fn check_holder(&self, holder: &LeaseHolder) -> Result<()> {
+        let is_dead = self.dead_epoch == Some(holder.epoch);
+        if is_dead || holder.silent_for >= self.expires_after {
+            return Ok(());
+        }
+        Err(StoreError::Leased {
+            session: self.session.clone(),
+            holder: Box::new(holder.clone()),
+        })
+    }
 }
 
 /// A session that was created and leased together with its first turn.

@@ -5,6 +5,7 @@
 //! apply, but that are not SQL, are functions and methods of this crate. It does not depend on SQL. A store is correct
 //! if it passes `contract` (behind the feature of that name).
 
+mod clock;
 mod error;
 mod import;
 mod input;
@@ -16,6 +17,7 @@ mod store;
 #[cfg(feature = "contract")]
 pub mod contract;
 
+pub use clock::StoreClock;
 pub use error::{BoxError, StoreError};
 pub use import::{ImportedCheckpoint, ImportedSession, SessionOrigin};
 pub use input::{

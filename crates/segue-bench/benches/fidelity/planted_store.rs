@@ -182,7 +182,6 @@ fn lease_request(id: &SessionId) -> LeaseRequest {
     LeaseRequest {
         session: id.clone(),
         owner: segue_agents::identify_process(std::process::id()).unwrap(),
-        at: fixed_time(),
         expires_after: SignedDuration::from_secs(30),
         dead_epoch: None,
     }

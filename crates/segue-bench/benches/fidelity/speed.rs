@@ -126,7 +126,6 @@ fn measure_added_message(mode: BenchmarkMode) {
     let lease = runtime.block_on(append_store.acquire_lease(LeaseRequest {
         session: append_session.id.clone(),
         owner: segue_agents::identify_process(std::process::id()).unwrap(),
-        at: append_session.created_at,
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     }));

@@ -80,7 +80,6 @@ async fn create_leased_session(store: &dyn Store, number: u32) -> Lease {
             pid: 1,
             start_time: "then".into(),
         },
-        at,
         expires_after: SignedDuration::from_mins(5),
         dead_epoch: None,
     };

@@ -255,7 +255,7 @@ mod tests {
             epoch: 1,
             agent: None,
             acquired_at: TEST_TIME,
-            heartbeat_at: TEST_TIME,
+            silent_for: jiff::SignedDuration::ZERO,
             running_turn: None,
         };
         let leased = NativeResumeError::Leased {

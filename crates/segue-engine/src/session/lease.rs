@@ -106,12 +106,11 @@ impl Leases {
         {
             return Ok(None);
         }
-        let now = (self.environment.now)();
         let holder = self.store.lease_holder(id).await?;
         Ok(holder.filter(|holder| match process_status(&holder.owner) {
             ProcessStatus::Alive => true,
             ProcessStatus::Dead => false,
-            ProcessStatus::Unknown => now.duration_since(holder.heartbeat_at) < LEASE_TIMEOUT,
+            ProcessStatus::Unknown => holder.silent_for < LEASE_TIMEOUT,
         }))
     }
 
@@ -141,7 +140,6 @@ impl Leases {
         let mut request = LeaseRequest {
             session: id.clone(),
             owner: self.environment.process.clone(),
-            at: (self.environment.now)(),
             expires_after: LEASE_TIMEOUT,
             dead_epoch: None,
         };
@@ -173,7 +171,6 @@ impl Leases {
         let heartbeat = send_heartbeats(
             Arc::clone(&self.store),
             lease.clone(),
-            self.environment.now,
             agent_changes,
             Arc::clone(&state),
         );
@@ -212,7 +209,6 @@ fn takeover_decision(from: &LeaseHolder) -> Decision {
 async fn send_heartbeats(
     store: Arc<dyn Store>,
     lease: Lease,
-    now: fn() -> Timestamp,
     mut agent: watch::Receiver<Option<ProcessIdentity>>,
     state: Arc<Mutex<LeaseState>>,
 ) {
@@ -231,7 +227,7 @@ async fn send_heartbeats(
         }
         // The next write reports a lost lease. Any other error, such as a busy store, may not occur at the next
         // heartbeat.
-        let outcome = store.record_heartbeat(&lease, process, now()).await;
+        let outcome = store.record_heartbeat(&lease, process).await;
         if matches!(outcome, Err(StoreError::LeaseLost(_))) {
             return;
         }

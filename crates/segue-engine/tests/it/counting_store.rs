@@ -218,8 +218,9 @@ count_calls! {
     }
     LeaseStore {
         Lease acquire_lease(request: LeaseRequest) -> LeaseGrant;
-        Lease record_heartbeat(lease: &Lease, agent: Option<ProcessIdentity>, at: Timestamp) -> ();
+        Lease record_heartbeat(lease: &Lease, agent: Option<ProcessIdentity>) -> ();
         Lease release_lease(lease: &Lease) -> ();
         Read lease_holder(id: &SessionId) -> Option<LeaseHolder>;
+        Read store_time() -> Timestamp;
     }
 }

@@ -1,11 +1,15 @@
 //! Opening of a leg: the native session is resumed if it received all turns, else a new one receives a brief.
 
+use std::sync::Arc;
+
+use segue_catalog::Catalog;
 use segue_core::agent::ProcessIdentity;
 use segue_core::session::{LegEnd, Message, OpenMode, Role, TurnState};
 use segue_engine::{AccessError, Target, TurnError};
-use segue_store::{LeaseRequest, NewLeg, PageRequest, SessionFilter, Store, StoreError, TurnEntry};
+use segue_sqlite::SqliteStore;
+use segue_store::{LeaseRequest, NewLeg, PageRequest, SessionFilter, StoreError, TurnEntry};
 
-use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
+use crate::scripted::{EngineHarness, current_process, end_turn, send_text, session_target};
 use crate::{decision_text, open_mode_and_reason};
 
 #[tokio::test]
@@ -118,7 +122,6 @@ async fn an_interrupted_turn_is_closed_and_not_resent() {
     let request = LeaseRequest {
         session: first.session.clone(),
         owner,
-        at,
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     };
@@ -180,18 +183,16 @@ async fn an_interrupted_turn_is_closed_and_not_resent() {
 async fn a_live_process_keeps_its_lease_without_heartbeats() {
     let harness = EngineHarness::new();
     let first = harness.run_turn("one", Target::New).await;
-    let long_ago = jiff::Timestamp::now() - jiff::SignedDuration::from_hours(2);
-    let request = LeaseRequest {
-        session: first.session.clone(),
-        owner: segue_agents::identify_process(std::process::id()).unwrap(),
-        at: long_ago,
-        expires_after: jiff::SignedDuration::from_secs(30),
-        dead_epoch: None,
-    };
-    harness.store.acquire_lease(request).await.unwrap();
-    let result = harness
-        .chat(harness.request("two", session_target(&first)), |_| {})
+    harness
+        .acquire_lease(&first.session, current_process())
         .await;
+    // By the clock of the store, two hours have passed.
+    let clock = || jiff::Timestamp::now() + jiff::SignedDuration::from_hours(2);
+    let store = SqliteStore::open_with_clock(harness.directory.path(), Arc::new(clock)).unwrap();
+    let engine = harness.engine_with_store(Arc::new(store), Catalog::default());
+    let (sender, _events) = tokio::sync::mpsc::channel(8);
+    let request = harness.request("two", session_target(&first));
+    let result = engine.build().chat(request, sender).await;
     assert!(
         matches!(
             result,
@@ -219,7 +220,6 @@ async fn an_unsent_turn_does_not_end_the_leg() {
             pid: u32::MAX - 1,
             ..segue_agents::identify_process(std::process::id()).unwrap()
         },
-        at: jiff::Timestamp::now(),
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     };
@@ -247,7 +247,6 @@ async fn a_session_with_a_leg_of_another_provider_is_handed_off() {
     let request = LeaseRequest {
         session: first.session.clone(),
         owner: segue_agents::identify_process(std::process::id()).unwrap(),
-        at: jiff::Timestamp::now(),
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     };

@@ -602,7 +602,6 @@ async fn only_an_installed_available_and_healthy_agent_is_a_fallback() {
     let lease_request = segue_store::LeaseRequest {
         session: first.session.clone(),
         owner: segue_agents::identify_process(std::process::id()).unwrap(),
-        at: Timestamp::now(),
         expires_after: SignedDuration::from_secs(30),
         dead_epoch: None,
     };

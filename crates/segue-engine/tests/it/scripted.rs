@@ -275,7 +275,7 @@ pub(crate) struct EngineHarness {
     catalog: Catalog,
     settings: EngineSettings,
     pub(crate) stop: watch::Sender<StopLevel>,
-    _directory: tempfile::TempDir,
+    pub(crate) directory: tempfile::TempDir,
 }
 
 fn random() -> u32 {
@@ -344,7 +344,7 @@ impl EngineHarness {
             agent,
             other_agents,
             stop: watch::channel(StopLevel::None).0,
-            _directory: directory,
+            directory,
         }
     }
 
@@ -463,7 +463,6 @@ impl EngineHarness {
         let request = LeaseRequest {
             session: session.clone(),
             owner,
-            at: Timestamp::now(),
             expires_after: jiff::SignedDuration::from_secs(30),
             dead_epoch: None,
         };

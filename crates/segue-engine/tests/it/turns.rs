@@ -364,7 +364,6 @@ async fn a_process_that_lost_its_lease_writes_nothing() {
                         pid: 4,
                         ..holder.owner
                     },
-                    at: jiff::Timestamp::now(),
                     expires_after: jiff::SignedDuration::from_secs(30),
                     dead_epoch: Some(holder.epoch),
                 };

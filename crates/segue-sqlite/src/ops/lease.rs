@@ -25,11 +25,16 @@ pub(crate) fn check_lease(db: &Db, lease: &Lease) -> OpResult<()> {
 }
 
 pub(crate) fn find_holder(db: &Db, id: &SessionId) -> OpResult<Option<LeaseHolder>> {
+    let now = db.now()?;
     let holder = db
         .prepare_cached(rows::HOLDER_QUERY)?
-        .query_row([id.as_str()], rows::read_holder)
+        .query_row([id.as_str()], |row| rows::read_holder(row, now))
         .optional()?;
     Ok(holder.flatten())
+}
+
+pub(crate) fn read_time(db: &Db) -> OpResult<Timestamp> {
+    Ok(db.now()?)
 }
 
 /// Returns the holder for a caller outside the store, and logs it.
@@ -44,24 +49,18 @@ pub(crate) fn report_holder(db: &Db, id: &SessionId) -> OpResult<Option<LeaseHol
 pub(crate) fn acquire_lease(db: &Db, request: &LeaseRequest) -> OpResult<LeaseGrant> {
     sessions::load_session(db, &request.session)?;
     let previous_holder = find_holder(db, &request.session)?;
-    if let Some(holder) = &previous_holder {
-        let silent_for = request.at.duration_since(holder.heartbeat_at);
-        let is_dead = request.dead_epoch == Some(holder.epoch);
-        if !is_dead && silent_for < request.expires_after {
-            tracing::info!(
-                session = %request.session,
-                pid = request.owner.pid,
-                holder_pid = holder.owner.pid,
-                holder_epoch = holder.epoch,
-                silent_ms = silent_for.as_millis(),
-                "lease refused"
-            );
-            return Err(StoreError::Leased {
-                session: request.session.clone(),
-                holder: Box::new(holder.clone()),
-            }
-            .into());
-        }
+    if let Some(holder) = &previous_holder
+        && let Err(refusal) = request.check_holder(holder)
+    {
+        tracing::info!(
+            session = %request.session,
+            pid = request.owner.pid,
+            holder_pid = holder.owner.pid,
+            holder_epoch = holder.epoch,
+            silent_ms = holder.silent_for.as_millis(),
+            "lease refused"
+        );
+        return Err(refusal.into());
     }
     let epoch: u64 = db
         .prepare_cached(
@@ -79,7 +78,7 @@ pub(crate) fn acquire_lease(db: &Db, request: &LeaseRequest) -> OpResult<LeaseGr
                 request.owner.host,
                 request.owner.pid,
                 request.owner.start_time,
-                to_micros(request.at)
+                to_micros(db.now()?)
             ],
             |row| row.get(0),
         )?;
@@ -107,7 +106,6 @@ pub(crate) fn record_heartbeat(
     db: &Db,
     lease: &Lease,
     agent: &Option<ProcessIdentity>,
-    at: Timestamp,
 ) -> OpResult<()> {
     check_lease(db, lease)?;
     let agent = agent.as_ref();
@@ -116,7 +114,7 @@ pub(crate) fn record_heartbeat(
     )?
     .execute(params![
         lease.session.as_str(),
-        to_micros(at),
+        to_micros(db.now()?),
         agent.map(|agent| &agent.host),
         agent.map(|agent| agent.pid),
         agent.map(|agent| &agent.start_time),

@@ -189,7 +189,7 @@ mod tests {
     #[test]
     fn a_purpose_query_is_one_index_seek() {
         let directory = tempfile::tempdir().unwrap();
-        let (_, db) = crate::connection::prepare_store(directory.path()).unwrap();
+        let (_, db) = crate::connection::prepare_store(directory.path(), None).unwrap();
         let feature = FeatureId::parse("auth").unwrap();
         let any_provider = SessionFilter {
             project: Some("p".into()),

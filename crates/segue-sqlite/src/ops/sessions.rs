@@ -95,7 +95,6 @@ pub(crate) fn create_leased_session(
     let request = LeaseRequest {
         session: new.id.clone(),
         owner: owner.clone(),
-        at: new.at,
         expires_after: SignedDuration::ZERO,
         dead_epoch: None,
     };

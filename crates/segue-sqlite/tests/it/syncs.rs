@@ -55,7 +55,6 @@ async fn child() {
             pid: 1,
             start_time: "s".into(),
         },
-        at,
         expires_after: SignedDuration::from_secs(9),
         dead_epoch: None,
     };

@@ -218,7 +218,7 @@ pub async fn a_fork_shares_the_checkpoints_of_its_origin(store: &dyn Store) {
         Some((1, vec!["a".to_owned()]))
     );
     let granted = store
-        .acquire_lease(lease_request(&session_id(2), 1, 20))
+        .acquire_lease(lease_request(&session_id(2), 1))
         .await
         .unwrap();
     let next_version = new_checkpoint(first_turn.id, 1, vec![item(3, "c")]);
@@ -266,7 +266,7 @@ pub async fn a_checkpoint_on_a_shared_turn_belongs_to_one_session(store: &dyn St
         .await
         .unwrap();
     let fork_lease = store
-        .acquire_lease(lease_request(&fork.id, 1, 20))
+        .acquire_lease(lease_request(&fork.id, 1))
         .await
         .unwrap()
         .lease;

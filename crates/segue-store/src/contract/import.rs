@@ -115,7 +115,7 @@ pub async fn an_imported_session_is_complete(store: &dyn Store) {
     let log = store.decisions(&session.id, 9).await.unwrap();
     assert_eq!(log.len(), 1);
     let granted = store
-        .acquire_lease(lease_request(&session.id, 2, 950))
+        .acquire_lease(lease_request(&session.id, 2))
         .await
         .unwrap();
     store.delete_session(&granted.lease).await.unwrap();

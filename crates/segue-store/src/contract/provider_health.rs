@@ -52,7 +52,7 @@ pub async fn provider_health_is_stored_per_provider_and_session(store: &dyn Stor
     );
     store.release_lease(&lease).await.unwrap();
     let granted = store
-        .acquire_lease(lease_request(&session.id, 2, 40))
+        .acquire_lease(lease_request(&session.id, 2))
         .await
         .unwrap();
     let stale = store.set_provider_health(&lease, &gemini, clean).await;

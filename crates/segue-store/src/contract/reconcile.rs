@@ -5,7 +5,7 @@ use segue_core::session::{Leg, Message, Role, Turn, TurnState, Usage, can_resume
 
 use super::{
     finished_ending, lease_request, list_prompts, new_leg, new_session, open_session, owner,
-    prompt, session_id, time_at,
+    prompt, session_id, take_over, time_at,
 };
 use crate::{AdoptedTurn, Lease, NativeUpdate, Store, StoreError, TurnEnding};
 
@@ -82,10 +82,7 @@ pub async fn a_leg_has_the_mark_of_its_last_marked_attempt(store: &dyn Store) {
         .await
         .unwrap();
     assert_eq!(only_leg(store, &session.id).await, leg);
-    store
-        .acquire_lease(lease_request(&session.id, 2, 900))
-        .await
-        .unwrap();
+    take_over(store, &lease).await;
     let stale = store
         .set_attempt_mark(&lease, unsent.id, "line:30:0c")
         .await;
@@ -201,7 +198,7 @@ pub async fn native_turns_on_a_reverted_path_become_a_separate_session(store: &d
     // The native session contains earlier messages that were not counted for this leg.
     assert_eq!(fork_leg.estimated_tokens, None);
     let granted = store
-        .acquire_lease(lease_request(&session_id(2), 4, 50))
+        .acquire_lease(lease_request(&session_id(2), 4))
         .await
         .unwrap();
     let measurements = store.context_measurements(&fork.provider, 9).await.unwrap();

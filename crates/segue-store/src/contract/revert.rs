@@ -102,7 +102,7 @@ pub async fn a_fork_shares_earlier_turns_but_not_later_ones(store: &dyn Store) {
     assert_eq!(fork.forked_from, Some((session.id.clone(), 2)));
 
     let granted = store
-        .acquire_lease(lease_request(&fork.id, 2, 5))
+        .acquire_lease(lease_request(&fork.id, 2))
         .await
         .unwrap();
     record_turn(store, &granted.lease, "3b").await;
@@ -134,7 +134,7 @@ pub async fn deleting_a_session_retains_turns_that_its_forks_share(store: &dyn S
     };
     let fork = store.fork_session(new_session(2), point).await.unwrap();
     let fork_lease = store
-        .acquire_lease(lease_request(&fork.id, 2, 5))
+        .acquire_lease(lease_request(&fork.id, 2))
         .await
         .unwrap()
         .lease;
@@ -270,7 +270,7 @@ pub async fn an_ended_leg_is_reopened_as_a_new_leg(store: &dyn Store) {
         native_id: "other".parse().unwrap(),
         turns: Vec::new(),
     };
-    let owner = lease_request(&session_id(2), 2, 12).owner;
+    let owner = lease_request(&session_id(2), 2).owner;
     store
         .adopt_native_session(new_session(2), owner, adopted)
         .await

@@ -122,7 +122,7 @@ pub async fn a_purpose_query_returns_the_newest_session_of_a_provider(store: &dy
         [session_id(2), session_id(1)]
     );
     let lease = store
-        .acquire_lease(lease_request(&session_id(1), 1, 3))
+        .acquire_lease(lease_request(&session_id(1), 1))
         .await
         .unwrap()
         .lease;

@@ -59,7 +59,7 @@ pub async fn session_ids_are_unique_and_unknown_ids_are_errors(store: &dyn Store
     let renamed = store.rename_session(&session_id(9), &title).await;
     assert!(matches!(renamed, Err(StoreError::NoSession(_))));
     let leased = store
-        .acquire_lease(super::lease_request(&session_id(9), 1, 0))
+        .acquire_lease(super::lease_request(&session_id(9), 1))
         .await;
     assert!(matches!(leased, Err(StoreError::NoSession(_))));
     assert!(store.turns(&session_id(9)).await.unwrap().is_empty());
