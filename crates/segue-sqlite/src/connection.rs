@@ -58,6 +58,11 @@ impl Db {
         }
     }
 
+    /// Returns the conversion between rows and IDs.
+    pub(crate) fn ids(&self) -> &RowIds {
+        &self.properties.ids
+    }
+
     pub(crate) fn turn_id(&self, row: i64) -> TurnId {
         self.properties.ids.turn_id(row)
     }

@@ -27,13 +27,14 @@ use segue_core::session::{
     SessionSnapshot, Title, Turn,
 };
 use segue_store::{
-    AdoptedSession, AttemptStore, CheckpointStore, CompactionCommit, ContextLossState,
-    ContextMeasurement, ContextStore, DecisionLog, ForkPoint, HeadStore, HistoryStore, ImportStore,
-    ImportedSession, LabelStore, Lease, LeaseGrant, LeaseHolder, LeaseRequest, LeaseStore,
-    LegStore, NativeStore, NativeUpdate, NewCheckpoint, NewLeg, NewSession, NewTurn, PageRequest,
-    ProviderHealthStore, Result, SessionFilter, SessionOrigin, SessionPage, SessionQueries,
-    SessionStamp, SessionStore, SettleEffects, StartedSession, StoreClock, StoredTurn, TagChange,
-    TagCount, TokenCount, TokenStore, TurnEnding, TurnEntry, TurnStore,
+    AdoptedSession, AttemptStore, Change, ChangeFeed, CheckpointStore, CompactionCommit,
+    ContextLossState, ContextMeasurement, ContextStore, DecisionLog, FeedCursor, ForkPoint,
+    HeadStore, HistoryStore, ImportStore, ImportedSession, LabelStore, Lease, LeaseGrant,
+    LeaseHolder, LeaseRequest, LeaseStore, LegStore, NativeStore, NativeUpdate, NewCheckpoint,
+    NewLeg, NewSession, NewTurn, PageRequest, ProviderHealthStore, Result, SessionFilter,
+    SessionOrigin, SessionPage, SessionQueries, SessionStamp, SessionStore, SettleEffects,
+    StartedSession, StoreClock, StoredTurn, TagChange, TagCount, TokenCount, TokenStore,
+    TurnEnding, TurnEntry, TurnStore,
 };
 
 use connection::Db;
@@ -251,5 +252,9 @@ dispatch! {
         write_lease release_lease(&lease: Lease) -> () = lease::release_lease;
         read lease_holder(&id: SessionId) -> Option<LeaseHolder> = lease::report_holder;
         read store_time() -> Timestamp = lease::read_time;
+    }
+    ChangeFeed {
+        read changes(*after: FeedCursor, *limit: u32) -> Vec<Change> = feed::list_changes;
+        read feed_end() -> FeedCursor = feed::find_feed_end;
     }
 }

@@ -4,6 +4,7 @@ pub(crate) mod adopt;
 pub(crate) mod checkpoints;
 pub(crate) mod context;
 pub(crate) mod decisions;
+pub(crate) mod feed;
 pub(crate) mod import;
 pub(crate) mod lease;
 pub(crate) mod legs;

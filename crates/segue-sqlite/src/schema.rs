@@ -29,6 +29,7 @@ const SCHEMA_MIGRATIONS: &[&str] = &[
     include_str!("schema/0012_checkpoints.sql"),
     include_str!("schema/0013_decisions.sql"),
     include_str!("schema/0014_id_key.sql"),
+    include_str!("schema/0015_changes.sql"),
 ];
 
 /// Returns the format that this build reads and writes.

@@ -13,6 +13,7 @@
 
 mod checkpoints;
 mod context;
+mod feed;
 mod import;
 mod lease;
 mod provider_health;
@@ -33,7 +34,9 @@ use segue_core::id::{NativeId, ProviderId, SessionId, TurnId};
 use segue_core::policy::ProviderHealth;
 use segue_core::session::{Message, Project, Role, Session, Title, Turn, TurnState, Usage};
 
-use crate::{Lease, LeaseRequest, NewLeg, NewSession, Result, SettleEffects, Store, TurnEnding};
+use crate::{
+    Lease, LeaseRequest, NewLeg, NewSession, Result, SettleEffects, Store, StoreClock, TurnEnding,
+};
 
 pub use checkpoints::{
     a_checkpoint_follows_the_head, a_checkpoint_on_a_shared_turn_belongs_to_one_session,
@@ -41,6 +44,11 @@ pub use checkpoints::{
     a_version_stores_the_last_read_turn_and_item_number, every_version_of_a_checkpoint_can_be_read,
 };
 pub use context::a_project_context_is_stored_with_its_session;
+pub use feed::{
+    a_cursor_of_another_store_is_refused, a_deleted_session_stays_in_the_feed_without_content,
+    an_operation_that_fails_is_not_in_the_feed, the_feed_contains_every_change_of_a_session,
+    the_feed_contains_every_step_of_a_turn, the_feed_is_read_from_any_cursor,
+};
 pub use import::{a_session_is_imported_once_per_project, an_imported_session_is_complete};
 pub use lease::{
     a_client_with_a_wrong_clock_steals_and_loses_nothing,
@@ -174,10 +182,16 @@ macro_rules! store_contract {
             the_lease_of_a_dead_holder_is_taken_over
             a_stale_lease_cannot_write
             exactly_one_concurrent_lease_request_is_granted
+            the_feed_contains_every_step_of_a_turn
+            the_feed_contains_every_change_of_a_session
+            an_operation_that_fails_is_not_in_the_feed
+            a_deleted_session_stays_in_the_feed_without_content
+            a_cursor_of_another_store_is_refused
         );
         $crate::store_contract!(@clock_cases $open;
             a_silent_holder_loses_its_lease
             a_client_with_a_wrong_clock_steals_and_loses_nothing
+            the_feed_is_read_from_any_cursor
         );
     };
     (@cases $open:expr; $($case:ident)*) => {

@@ -2,7 +2,7 @@
 
 use segue_core::id::SessionId;
 
-use crate::LeaseHolder;
+use crate::{FeedCursor, LeaseHolder};
 
 /// An unexpected cause.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -46,6 +46,9 @@ pub enum StoreError {
     /// The session has no revert that can be undone.
     #[error("session {0} has no revert to undo")]
     NoRevertToUndo(SessionId),
+    /// The cursor belongs to the feed of another store, or of an earlier copy of this one.
+    #[error("cursor {0} does not belong to this store")]
+    UnknownCursor(FeedCursor),
     /// A later version of segue wrote the store.
     #[error("the store has format {found}; this segue supports up to {supported}")]
     NewerFormat {

@@ -7,6 +7,7 @@
 
 mod clock;
 mod error;
+mod feed;
 mod import;
 mod input;
 mod lease;
@@ -19,6 +20,7 @@ pub mod contract;
 
 pub use clock::StoreClock;
 pub use error::{BoxError, StoreError};
+pub use feed::{Change, ChangeFeed, ChangeKind, ChangeRecord, FeedCursor, InvalidCursor};
 pub use import::{ImportedCheckpoint, ImportedSession, SessionOrigin};
 pub use input::{
     AdoptedSession, AdoptedTurn, CompactionCommit, ContextLossState, Draft, DraftKind, ForkPoint,

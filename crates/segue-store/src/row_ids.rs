@@ -12,6 +12,7 @@ use segue_core::id::{LegId, TurnId};
 pub struct RowIds {
     turns: BlockCipher,
     legs: BlockCipher,
+    cursors: BlockCipher,
 }
 
 impl RowIds {
@@ -21,6 +22,7 @@ impl RowIds {
         Self {
             turns: BlockCipher::new(key, 1),
             legs: BlockCipher::new(key, 2),
+            cursors: BlockCipher::new(key, 3),
         }
     }
 
@@ -46,6 +48,17 @@ impl RowIds {
     #[must_use]
     pub fn leg_row(&self, id: LegId) -> i64 {
         self.legs.decrypt(id.to_bits()).cast_signed()
+    }
+}
+
+/// Encryption of the cursors of the change feed.
+impl RowIds {
+    pub(crate) fn encrypt_cursor(&self, block: u64) -> u64 {
+        self.cursors.encrypt(block)
+    }
+
+    pub(crate) fn decrypt_cursor(&self, block: u64) -> u64 {
+        self.cursors.decrypt(block)
     }
 }
 

@@ -7,6 +7,8 @@ mod sessions;
 mod transfer;
 mod turns;
 
+use crate::ChangeFeed;
+
 pub use checkpoints::{CheckpointStore, ContextStore, DecisionLog};
 pub use leases::LeaseStore;
 pub use legs::{LegStore, ProviderHealthStore};
@@ -42,6 +44,7 @@ pub trait Store:
     + ContextStore
     + DecisionLog
     + LeaseStore
+    + ChangeFeed
 {
 }
 
@@ -62,5 +65,6 @@ impl<S> Store for S where
         + ContextStore
         + DecisionLog
         + LeaseStore
+        + ChangeFeed
 {
 }

@@ -267,7 +267,7 @@ convert_component_errors!(
 fn exit_kind(error: &EngineError) -> ExitKind {
     match error {
         EngineError::Access(
-            AccessError::Store(StoreError::NoRevertToUndo(_))
+            AccessError::Store(StoreError::NoRevertToUndo(_) | StoreError::UnknownCursor(_))
             | AccessError::UnknownProvider { .. }
             | AccessError::UnknownRole { .. },
         )
@@ -352,6 +352,7 @@ fn store_hint(error: &StoreError) -> Option<HintText> {
         StoreError::Busy => HUNG_PROCESS_HINT.into(),
         StoreError::Leased { .. }
         | StoreError::NoRevertToUndo(_)
+        | StoreError::UnknownCursor(_)
         | StoreError::NoSession(_)
         | StoreError::NoTurn(_)
         | StoreError::TurnRunning(_)

@@ -16,13 +16,14 @@ use segue_core::session::{
     SessionSnapshot, Title, Turn,
 };
 use segue_store::{
-    AdoptedSession, AttemptStore, CheckpointStore, CompactionCommit, ContextLossState,
-    ContextMeasurement, ContextStore, DecisionLog, ForkPoint, HeadStore, HistoryStore, ImportStore,
-    ImportedSession, LabelStore, Lease, LeaseGrant, LeaseHolder, LeaseRequest, LeaseStore,
-    LegStore, NativeStore, NativeUpdate, NewCheckpoint, NewLeg, NewSession, NewTurn, PageRequest,
-    ProviderHealthStore, Result, SessionFilter, SessionOrigin, SessionPage, SessionQueries,
-    SessionStamp, SessionStore, SettleEffects, StartedSession, Store, StoredTurn, TagChange,
-    TagCount, TokenCount, TokenStore, TurnEnding, TurnEntry, TurnStore,
+    AdoptedSession, AttemptStore, Change, ChangeFeed, CheckpointStore, CompactionCommit,
+    ContextLossState, ContextMeasurement, ContextStore, DecisionLog, FeedCursor, ForkPoint,
+    HeadStore, HistoryStore, ImportStore, ImportedSession, LabelStore, Lease, LeaseGrant,
+    LeaseHolder, LeaseRequest, LeaseStore, LegStore, NativeStore, NativeUpdate, NewCheckpoint,
+    NewLeg, NewSession, NewTurn, PageRequest, ProviderHealthStore, Result, SessionFilter,
+    SessionOrigin, SessionPage, SessionQueries, SessionStamp, SessionStore, SettleEffects,
+    StartedSession, Store, StoredTurn, TagChange, TagCount, TokenCount, TokenStore, TurnEnding,
+    TurnEntry, TurnStore,
 };
 
 /// Effect of a store method.
@@ -222,5 +223,9 @@ count_calls! {
         Lease release_lease(lease: &Lease) -> ();
         Read lease_holder(id: &SessionId) -> Option<LeaseHolder>;
         Read store_time() -> Timestamp;
+    }
+    ChangeFeed {
+        Read changes(after: FeedCursor, limit: u32) -> Vec<Change>;
+        Read feed_end() -> FeedCursor;
     }
 }

@@ -7,9 +7,9 @@ use segue_core::checkpoint::{
 };
 use segue_core::id::{SessionId, TurnId};
 use segue_core::session::{CompactionSummary, Decision, LegEnd};
-use segue_store::{CompactionCommit, Lease, NewCheckpoint};
+use segue_store::{ChangeKind, CompactionCommit, Lease, NewCheckpoint};
 
-use super::{OpResult, decisions, lease, legs};
+use super::{OpResult, decisions, feed, lease, legs};
 use crate::connection::Db;
 use crate::error::OpError;
 use crate::rows::{self, to_micros};
@@ -107,6 +107,8 @@ pub(crate) fn add_checkpoint(
         version.last_item_id,
         version.last_read_turn
     ])?;
+    let added = ChangeKind::CheckpointAdded { version: version.n };
+    feed::record_change(db, &lease.session, added)?;
     Ok(version)
 }
 

@@ -5,9 +5,9 @@ use rusqlite::{Row, params};
 use segue_core::encoding;
 use segue_core::id::SessionId;
 use segue_core::session::{Decision, DecisionKind};
-use segue_store::Lease;
+use segue_store::{ChangeKind, Lease};
 
-use super::{OpResult, lease};
+use super::{OpResult, feed, lease};
 use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
@@ -33,7 +33,7 @@ pub(crate) fn log_decision(
         to_micros(at),
         encoding::encode_decision(decision)
     ])?;
-    Ok(())
+    feed::record_change(db, &lease.session, ChangeKind::DecisionLogged)
 }
 
 pub(crate) fn list_decisions(

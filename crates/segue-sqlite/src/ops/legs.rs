@@ -4,26 +4,35 @@ use jiff::Timestamp;
 use rusqlite::{OptionalExtension, params};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId};
 use segue_core::session::{Leg, LegEnd, Session};
-use segue_store::{ContextLossState, Lease, NewLeg, StoreError};
+use segue_store::{ChangeKind, ContextLossState, Lease, NewLeg, StoreError};
 
-use super::{OpResult, lease, revert, sessions};
+use super::{OpResult, feed, lease, revert, sessions};
 use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
 pub(crate) fn open_leg(db: &Db, lease: &Lease, new: &NewLeg) -> OpResult<Leg> {
     lease::check_lease(db, lease)?;
     let id = lease.session.as_str();
-    db.prepare_cached(
-        "INSERT INTO legs (session_id, n, provider, native_id, opened_at)
-         VALUES (?1, (SELECT count(*) + 1 FROM legs WHERE session_id = ?1), ?2, ?3, ?4)",
-    )?
-    .execute(params![
-        id,
-        new.provider.as_str(),
-        native_id_column(new.native_id.as_ref()),
-        to_micros(new.at)
-    ])?;
+    let number: u32 = db
+        .prepare_cached(
+            "INSERT INTO legs (session_id, n, provider, native_id, opened_at)
+             VALUES (?1, (SELECT count(*) + 1 FROM legs WHERE session_id = ?1), ?2, ?3, ?4) RETURNING n",
+        )?
+        .query_row(
+            params![
+                id,
+                new.provider.as_str(),
+                native_id_column(new.native_id.as_ref()),
+                to_micros(new.at)
+            ],
+            |row| row.get(0),
+        )?;
     let leg = db.last_insert_rowid();
+    let opened = ChangeKind::LegOpened {
+        leg: db.leg_id(leg),
+        number,
+    };
+    feed::record_change(db, &lease.session, opened)?;
     db.prepare_cached("UPDATE sessions SET leg_id = ?2, provider = ?3 WHERE id = ?1")?
         .execute(params![id, leg, new.provider.as_str()])?;
     load_leg(db, leg)
@@ -52,7 +61,7 @@ pub(crate) fn set_leg_native_id(
         ])?;
     match updated {
         0 => Err(StoreError::NoLeg(lease.session.clone()).into()),
-        _ => Ok(()),
+        _ => feed::record_change(db, &lease.session, ChangeKind::LegChanged { leg }),
     }
 }
 
@@ -73,7 +82,7 @@ pub(crate) fn set_context_loss(
         ])?;
     match updated {
         0 => Err(StoreError::NoLeg(lease.session.clone()).into()),
-        _ => Ok(()),
+        _ => feed::record_change(db, &lease.session, ChangeKind::LegChanged { leg }),
     }
 }
 
@@ -92,8 +101,26 @@ pub(crate) fn end_leg(
         .execute(params![db.leg_row(leg), lease.session.as_str(), to_micros(at), reason.as_str()])?;
     match ended {
         0 => Err(StoreError::NoLeg(lease.session.clone()).into()),
-        _ => Ok(()),
+        _ => feed::record_change(db, &lease.session, ChangeKind::LegEnded { leg }),
     }
+}
+
+/// Ends all open legs of a session.
+fn end_open_legs(db: &Db, lease: &Lease, reason: LegEnd, at: Timestamp) -> OpResult<()> {
+    let ended: Vec<i64> = db
+        .prepare_cached(
+            "UPDATE legs SET ended_at = ?2, ended_why = ?3 WHERE session_id = ?1 AND ended_at IS NULL RETURNING id",
+        )?
+        .query_map(
+            params![lease.session.as_str(), to_micros(at), reason.as_str()],
+            |row| row.get(0),
+        )?
+        .collect::<Result<_, _>>()?;
+    for leg in ended {
+        let leg = db.leg_id(leg);
+        feed::record_change(db, &lease.session, ChangeKind::LegEnded { leg })?;
+    }
+    Ok(())
 }
 
 /// Reopens the native session of an ended leg as a new leg. The new row leaves the record of the earlier leg unchanged
@@ -125,10 +152,7 @@ pub(crate) fn reopen_leg(
     {
         return Err(StoreError::NativeAttached(session).into());
     }
-    db.prepare_cached(
-        "UPDATE legs SET ended_at = ?2, ended_why = ?3 WHERE session_id = ?1 AND ended_at IS NULL",
-    )?
-    .execute(params![id, to_micros(at), reason.as_str()])?;
+    end_open_legs(db, lease, reason, at)?;
     let new = NewLeg {
         provider: earlier.provider,
         native_id: earlier.native_id,
@@ -185,14 +209,12 @@ pub(crate) fn change_provider(
 ) -> OpResult<Session> {
     revert::check_no_running_turn(db, lease)?;
     let id = lease.session.as_str();
-    db.prepare_cached(
-        "UPDATE legs SET ended_at = ?2, ended_why = ?3 WHERE session_id = ?1 AND ended_at IS NULL",
-    )?
-    .execute(params![id, to_micros(at), LegEnd::Handoff.as_str()])?;
+    end_open_legs(db, lease, LegEnd::Handoff, at)?;
     db.prepare_cached(
         "UPDATE sessions SET provider = ?2, leg_id = NULL, updated_at = max(updated_at, ?3) WHERE id = ?1",
     )?
     .execute(params![id, provider.as_str(), to_micros(at)])?;
+    feed::record_change(db, &lease.session, ChangeKind::SessionChanged)?;
     sessions::load_session(db, &lease.session)
 }
 

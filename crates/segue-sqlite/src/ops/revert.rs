@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use rusqlite::{OptionalExtension, params};
 use segue_core::id::TurnId;
 use segue_core::session::{Session, TurnState};
-use segue_store::{Lease, StoreError};
+use segue_store::{ChangeKind, Lease, StoreError};
 
-use super::{OpResult, lease, sessions, turns};
+use super::{OpResult, feed, lease, sessions, turns};
 use crate::connection::Db;
 use crate::rows::to_micros;
 
@@ -67,5 +67,7 @@ fn move_head(
          WHERE id = ?1",
     )?
     .execute(params![id, to, to_micros(at)])?;
+    let turn = db.turn_id(to);
+    feed::record_change(db, &lease.session, ChangeKind::HeadMoved { turn })?;
     sessions::load_session(db, &lease.session)
 }

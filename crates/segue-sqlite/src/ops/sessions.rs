@@ -7,10 +7,10 @@ use segue_core::id::{FeatureId, SessionId};
 use segue_core::scope::{Purpose, RoleName, Scope};
 use segue_core::session::{Message, Session, SessionSnapshot, Title, TurnState};
 use segue_store::{
-    ForkPoint, Lease, LeaseRequest, NewSession, PageRequest, StartedSession, StoreError,
+    ChangeKind, ForkPoint, Lease, LeaseRequest, NewSession, PageRequest, StartedSession, StoreError,
 };
 
-use super::{OpResult, lease, legs, lineage, provider_health, session_query, tags, turns};
+use super::{OpResult, feed, lease, legs, lineage, provider_health, session_query, tags, turns};
 use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
@@ -77,7 +77,10 @@ pub(crate) fn create_session(db: &Db, new: &NewSession) -> OpResult<Session> {
             new.purpose.as_ref().map(Purpose::key),
         ]);
     match inserted {
-        Ok(_) => load_session(db, &new.id),
+        Ok(_) => {
+            feed::record_change(db, &new.id, ChangeKind::SessionCreated)?;
+            load_session(db, &new.id)
+        }
         Err(error) if error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation) => {
             Err(StoreError::SessionExists(new.id.clone()).into())
         }
@@ -144,17 +147,21 @@ pub(crate) fn rename_session(db: &Db, id: &SessionId, title: &Title) -> OpResult
         .execute([id.as_str(), title.as_str(), title.source().as_str()])?;
     match renamed {
         0 => Err(StoreError::NoSession(id.clone()).into()),
-        _ => Ok(()),
+        _ => feed::record_change(db, id, ChangeKind::SessionChanged),
     }
 }
 
 pub(crate) fn suggest_title(db: &Db, id: &SessionId, title: &Title) -> OpResult<()> {
     load_session(db, id)?;
-    db.prepare_cached(
-        "UPDATE sessions SET title = ?2, title_from = ?3 WHERE id = ?1 AND title_from <> 'user'",
-    )?
-    .execute([id.as_str(), title.as_str(), title.source().as_str()])?;
-    Ok(())
+    let renamed = db
+        .prepare_cached(
+            "UPDATE sessions SET title = ?2, title_from = ?3 WHERE id = ?1 AND title_from <> 'user'",
+        )?
+        .execute([id.as_str(), title.as_str(), title.source().as_str()])?;
+    match renamed {
+        0 => Ok(()),
+        _ => feed::record_change(db, id, ChangeKind::SessionChanged),
+    }
 }
 
 /// Fills a temporary table with the turns of a deleted session that another session still needs, each with the session
@@ -201,5 +208,5 @@ pub(crate) fn delete_session(db: &Db, lease: &Lease) -> OpResult<()> {
         remove.execute([turn])?;
     }
     db.execute("DELETE FROM sessions WHERE id = ?1", [id])?;
-    Ok(())
+    feed::record_change(db, &lease.session, ChangeKind::SessionDeleted)
 }

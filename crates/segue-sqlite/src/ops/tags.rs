@@ -3,23 +3,27 @@
 use rusqlite::params;
 use segue_core::id::SessionId;
 use segue_core::session::{Session, Tag};
-use segue_store::{TagChange, TagCount};
+use segue_store::{ChangeKind, TagChange, TagCount};
 
-use super::{OpResult, sessions};
+use super::{OpResult, feed, sessions};
 use crate::connection::Db;
 use crate::rows;
 
 pub(crate) fn change_tags(db: &Db, id: &SessionId, change: &TagChange) -> OpResult<Session> {
     sessions::load_session(db, id)?;
     let mut remove = db.prepare_cached("DELETE FROM tags WHERE session_id = ?1 AND name = ?2")?;
+    let mut changed_rows = 0;
     for tag in &change.remove {
-        remove.execute(params![id.as_str(), tag.as_str()])?;
+        changed_rows += remove.execute(params![id.as_str(), tag.as_str()])?;
     }
     let mut add = db.prepare_cached(
         "INSERT INTO tags (session_id, name) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
     )?;
     for tag in &change.add {
-        add.execute(params![id.as_str(), tag.as_str()])?;
+        changed_rows += add.execute(params![id.as_str(), tag.as_str()])?;
+    }
+    if changed_rows > 0 {
+        feed::record_change(db, id, ChangeKind::SessionChanged)?;
     }
     sessions::load_session(db, id)
 }

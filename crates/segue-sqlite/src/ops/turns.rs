@@ -6,10 +6,10 @@ use segue_core::encoding;
 use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::{Attempt, Failure, Message, Part, Role, Turn, TurnState, Usage};
 use segue_store::{
-    Draft, DraftKind, Lease, NewTurn, SettleEffects, StoreError, TurnEnding, TurnEntry,
+    ChangeKind, Draft, DraftKind, Lease, NewTurn, SettleEffects, StoreError, TurnEnding, TurnEntry,
 };
 
-use super::{OpResult, decisions, lease, legs, provider_health, reconcile, sessions, tokens};
+use super::{OpResult, decisions, feed, lease, legs, provider_health, reconcile, sessions, tokens};
 use crate::connection::Db;
 use crate::rows::{self, to_micros};
 
@@ -29,7 +29,12 @@ pub(crate) fn begin_turn(db: &Db, lease: &Lease, prompt: &Message) -> OpResult<T
         to_micros(prompt.at)
     ])?;
     let id = db.turn_id(db.last_insert_rowid());
-    write_message(db, id, 0, prompt)?;
+    insert_message(db, id, 0, prompt)?;
+    let started = ChangeKind::TurnStarted {
+        turn: id,
+        number: session.turns + 1,
+    };
+    feed::record_change(db, &lease.session, started)?;
     db.prepare_cached("UPDATE sessions SET head_id = ?2, turns = ?3, updated_at = max(updated_at, ?4) WHERE id = ?1")?
         .execute(params![
             lease.session.as_str(),
@@ -70,7 +75,7 @@ pub(crate) fn withdraw_turn(db: &Db, lease: &Lease, turn: TurnId, at: Timestamp)
         failure: None,
         at,
     };
-    finish_turn(db, lease, turn, &ending)?;
+    end_turn(db, lease, turn, &ending)?;
     let moved = db
         .prepare_cached(
             "UPDATE sessions SET turns = turns - 1, head_id = (SELECT parent_id FROM turns WHERE id = ?2)
@@ -80,7 +85,7 @@ pub(crate) fn withdraw_turn(db: &Db, lease: &Lease, turn: TurnId, at: Timestamp)
     if moved == 0 {
         return Err(StoreError::NoTurn(lease.session.clone()).into());
     }
-    Ok(())
+    feed::record_change(db, &lease.session, ChangeKind::TurnWithdrawn { turn })
 }
 
 /// Adds a turn that consists of one message. It ends at once, because no agent answers it.
@@ -139,7 +144,7 @@ pub(crate) fn begin_attempt(
          VALUES (?1, (SELECT count(*) + 1 FROM attempts WHERE turn_id = ?1), ?2, 'running', ?3)",
     )?
     .execute(params![db.turn_row(turn), db.leg_row(leg), to_micros(at)])?;
-    Ok(())
+    feed::record_change(db, &lease.session, ChangeKind::AttemptBegun { turn })
 }
 
 pub(crate) fn append_entry(
@@ -150,12 +155,24 @@ pub(crate) fn append_entry(
 ) -> OpResult<()> {
     check_running(db, lease, turn)?;
     match entry {
-        TurnEntry::Message { seq, message } => write_message(db, turn, *seq, message),
+        TurnEntry::Message { seq, message } => write_message(db, lease, turn, *seq, message),
         TurnEntry::Draft(draft) => write_draft(db, turn, draft),
     }
 }
 
-fn write_message(db: &Db, turn: TurnId, seq: u32, message: &Message) -> OpResult<()> {
+fn write_message(
+    db: &Db,
+    lease: &Lease,
+    turn: TurnId,
+    seq: u32,
+    message: &Message,
+) -> OpResult<()> {
+    insert_message(db, turn, seq, message)?;
+    let saved = ChangeKind::MessageSaved { turn, message: seq };
+    feed::record_change(db, &lease.session, saved)
+}
+
+fn insert_message(db: &Db, turn: TurnId, seq: u32, message: &Message) -> OpResult<()> {
     db.prepare_cached(
         "INSERT INTO messages (turn_id, seq, role, complete, payload, at, tokens)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)
@@ -228,9 +245,14 @@ pub(crate) fn finish_turn(
     turn: TurnId,
     ending: &TurnEnding,
 ) -> OpResult<()> {
+    end_turn(db, lease, turn, ending)?;
+    feed::record_change(db, &lease.session, ChangeKind::TurnEnded { turn })
+}
+
+fn end_turn(db: &Db, lease: &Lease, turn: TurnId, ending: &TurnEnding) -> OpResult<()> {
     check_running(db, lease, turn)?;
     for (seq, message) in &ending.messages {
-        write_message(db, turn, *seq, message)?;
+        write_message(db, lease, turn, *seq, message)?;
     }
     let failure = ending.failure.as_ref();
     let at = to_micros(ending.at);
@@ -282,7 +304,8 @@ pub(crate) fn fail_attempt(
         failure: Some(failure.clone()),
         at,
     };
-    settle_attempt(db, turn, &ending)
+    settle_attempt(db, turn, &ending)?;
+    feed::record_change(db, &lease.session, ChangeKind::AttemptFailed { turn })
 }
 
 /// Ends the running attempt of a turn, and adds its token usage to the leg. Does nothing if no attempt is running.

@@ -10,8 +10,8 @@ use segue_core::scope::{Purpose, Scope};
 use segue_core::session::{Decision, DecisionKind, Project, Title};
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::{
-    CheckpointStore, DecisionLog, HistoryStore, LegStore, NewSession, PageRequest, SessionFilter,
-    SessionQueries, SessionStore, StoreError,
+    ChangeFeed, ChangeKind, CheckpointStore, DecisionLog, FeedCursor, HistoryStore, LegStore,
+    NewSession, PageRequest, SessionFilter, SessionQueries, SessionStore, StoreError,
 };
 
 fn new_session(n: u32) -> NewSession {
@@ -53,7 +53,7 @@ async fn written_sessions_are_visible_to_the_next_process() {
     let health = store.check_health().await.unwrap();
     assert_eq!(
         (health.format, health.sessions, health.problems),
-        (14, 2, vec![])
+        (15, 2, vec![])
     );
 }
 
@@ -78,7 +78,7 @@ async fn a_store_of_the_first_format_is_migrated() {
     let store = SqliteStore::open(directory.path()).unwrap();
     store.create_session(new_session(1)).await.unwrap();
     let health = store.check_health().await.unwrap();
-    assert_eq!((health.format, health.sessions), (14, 2));
+    assert_eq!((health.format, health.sessions), (15, 2));
     // The migration makes a session of the old format findable by its feature.
     let feature = FeatureId::parse("支払い").unwrap();
     let pay = Purpose::for_scope(Scope::Feature(feature));
@@ -144,7 +144,7 @@ async fn a_migrated_store_of_the_eleventh_format_retains_legs_and_checkpoints() 
     }
     let store = SqliteStore::open(directory.path()).unwrap();
     let health = store.check_health().await.unwrap();
-    assert_eq!((health.format, health.problems), (14, vec![]));
+    assert_eq!((health.format, health.problems), (15, vec![]));
     let id = SessionId::parse("20251207_143022_k3f9").unwrap();
     let legs = store.legs(&id).await.unwrap();
     let legs: Vec<_> = legs
@@ -158,6 +158,15 @@ async fn a_migrated_store_of_the_eleventh_format_retains_legs_and_checkpoints() 
         1,
         "an ID of an earlier format is opaque too"
     );
+    // The feed begins with what exists.
+    let changes = store.changes(FeedCursor::START, 9).await.unwrap();
+    let kinds: Vec<_> = changes.iter().map(|change| change.kind).collect();
+    let turn = turns[0].id;
+    let expected = [
+        ChangeKind::SessionCreated,
+        ChangeKind::TurnStarted { turn, number: 1 },
+    ];
+    assert_eq!(kinds, expected);
     let versions = store.checkpoints(&id).await.unwrap();
     let version_fields: Vec<_> = versions
         .iter()

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a failed test panics")]
 
 mod contract;
+mod feed;
 mod files;
 mod syncs;

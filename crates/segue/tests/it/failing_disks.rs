@@ -251,12 +251,12 @@ fn a_store_with_a_newer_format_is_rejected() {
     set_format(99);
     assert_snapshot!(home.run_segue(["chat", "--continue", "hi"]), @"
     --- stderr
-    error: store [HOME]/home/segue.db has format 99; this segue supports up to 14
+    error: store [HOME]/home/segue.db has format 99; this segue supports up to 15
     hint: update segue, or set SEGUE_HOME to another directory
     --- exit 1
     ");
     assert_eq!(home.run_segue(["session", "list"]).code, Some(1));
-    set_format(14);
+    set_format(15);
     assert_eq!(count_sessions(&home), 1);
 }
 
