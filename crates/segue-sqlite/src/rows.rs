@@ -7,13 +7,13 @@ use rusqlite::Row;
 use rusqlite::types::Type;
 use segue_core::agent::ProcessIdentity;
 use segue_core::encoding;
-use segue_core::id::{FeatureId, NativeId, ProviderId, SessionId};
-use segue_core::scope::{Purpose, RoleName, Scope, TaskId, TaskState};
+use segue_core::id::{NativeId, ProviderId, SessionId};
+use segue_core::scope::Purpose;
 use segue_core::session::{
     Attempt, Failure, FailureClass, Leg, LegEnd, Message, Project, Role, Session, Tag, Title,
     TitleSource, Turn, TurnState, Usage,
 };
-use segue_store::{BoxError, LeaseHolder, SessionStamp};
+use segue_store::{BoxError, LeaseHolder, RecordedPurpose, SessionStamp};
 
 use crate::connection::Db;
 
@@ -148,20 +148,13 @@ fn read_purpose(row: &Row<'_>, feature: usize, first: usize) -> RowResult<Option
     if !row.get::<_, bool>(first)? {
         return Ok(None);
     }
-    let feature = read_optional_parsed::<FeatureId>(row, feature)?;
-    let task = read_optional_parsed::<TaskId>(row, first + 1)?;
-    let state = read_optional_parsed::<TaskState>(row, first + 2)?;
-    let scope = match (feature, task, state) {
-        (feature, Some(task), Some(state)) => Scope::Task {
-            feature,
-            task,
-            state,
-        },
-        (Some(feature), ..) => Scope::Feature(feature),
-        (None, ..) => Scope::Project,
+    let fields = RecordedPurpose {
+        feature: read_optional_parsed(row, feature)?,
+        task: read_optional_parsed(row, first + 1)?,
+        task_state: read_optional_parsed(row, first + 2)?,
+        role: read_optional_parsed(row, first + 3)?,
     };
-    let role = read_optional_parsed::<RoleName>(row, first + 3)?;
-    Ok(Some(Purpose { scope, role }))
+    Ok(Some(fields.into_purpose()))
 }
 
 /// Reads a column of tags, sorted. They are separated by commas, which no tag contains.

@@ -30,7 +30,7 @@ pub trait ChangeFeed: Send + Sync {
     async fn feed_end(&self) -> Result<FeedCursor>;
 }
 
-/// Something that happened.
+/// Change of a session, or of a part of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// Position in the feed. The first change is 1, and every later one is one more than the change before.

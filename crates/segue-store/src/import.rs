@@ -1,12 +1,12 @@
 //! Sessions that are imported from another program.
 
 use jiff::Timestamp;
-use segue_core::checkpoint::Checkpoint;
-use segue_core::id::SessionId;
+use segue_core::checkpoint::{Checkpoint, CheckpointReason, ItemAuthor};
+use segue_core::id::{SessionId, TurnId};
 use segue_core::json::Json;
 use segue_core::session::{Decision, Tag};
 
-use crate::AdoptedTurn;
+use crate::{AdoptedTurn, NewCheckpoint};
 
 /// Origin of an imported session.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,17 @@ pub struct ImportedSession {
     pub distinct_from: Vec<SessionId>,
 }
 
+impl ImportedSession {
+    /// Returns the first of the sessions that were imported under the same name and are not known to be different.
+    #[must_use]
+    pub fn find_conflict(&self, same_name: &[SessionId]) -> Option<SessionId> {
+        let mut conflicts = same_name
+            .iter()
+            .filter(|id| !self.distinct_from.contains(id));
+        conflicts.next().cloned()
+    }
+}
+
 /// Checkpoint of an imported session, which becomes its first version.
 #[derive(Debug, Clone)]
 pub struct ImportedCheckpoint {
@@ -55,4 +66,24 @@ pub struct ImportedCheckpoint {
     pub replaced: u64,
     /// Time at which the checkpoint was made.
     pub at: Timestamp,
+}
+
+impl ImportedCheckpoint {
+    /// Returns the version to store. `turns` are the imported turns, oldest first. `None` if they do not contain the
+    /// turn of the checkpoint.
+    #[must_use]
+    pub fn to_new(&self, turns: &[TurnId]) -> Option<NewCheckpoint> {
+        let index = usize::try_from(self.turn).ok()?.checked_sub(1)?;
+        Some(NewCheckpoint {
+            turn: *turns.get(index)?,
+            covers: self.covers,
+            checkpoint: self.checkpoint.clone(),
+            tokens: self.tokens,
+            replaced: self.replaced,
+            author: ItemAuthor::Summariser,
+            reason: CheckpointReason::Imported,
+            last_read_turn: 0,
+            at: self.at,
+        })
+    }
 }

@@ -1,15 +1,16 @@
 //! Input of write operations.
 
 use jiff::Timestamp;
-use segue_core::checkpoint::{Checkpoint, CheckpointReason, ItemAuthor};
+use segue_core::checkpoint::{Checkpoint, CheckpointReason, CheckpointVersion, ItemAuthor};
 use segue_core::id::{LegId, NativeId, ProviderId, SessionId, TurnId};
 use segue_core::policy::ProviderHealth;
 use segue_core::scope::Purpose;
 use segue_core::session::{
-    CompactionSummary, Decision, Failure, LegEnd, Message, Project, Tag, Title, TurnState, Usage,
+    CompactionSummary, Decision, Failure, Leg, LegEnd, Message, Project, Role, Tag, Title, Turn,
+    TurnState, Usage,
 };
 
-use crate::SessionFilter;
+use crate::{Result, SessionFilter, StoreError};
 
 /// A session to create.
 #[derive(Debug, Clone)]
@@ -57,6 +58,36 @@ pub struct AdoptedTurn {
     pub mark: Option<String>,
 }
 
+impl AdoptedTurn {
+    /// Returns the prompt. A turn without messages gets an empty one.
+    #[must_use]
+    pub fn prompt(&self) -> Message {
+        let first = self.messages.first().cloned();
+        first.unwrap_or_else(|| Message::from_text(Role::User, "", self.started_at))
+    }
+
+    /// Returns the end of the turn. A turn that seems to be running was interrupted.
+    #[must_use]
+    pub fn ending(&self) -> TurnEnding {
+        TurnEnding {
+            state: match self.state {
+                TurnState::Running => TurnState::Interrupted,
+                ended => ended,
+            },
+            messages: (1..).zip(self.messages.iter().skip(1).cloned()).collect(),
+            usage: self.usage,
+            failure: None,
+            at: self.ended_at,
+        }
+    }
+
+    /// Returns the tokens of all messages. `None` if one of them was not counted.
+    #[must_use]
+    pub fn message_tokens(&self) -> Option<u64> {
+        self.messages.iter().map(|message| message.tokens).sum()
+    }
+}
+
 /// Contents of a native session that the record does not have. They are applied in the order of the fields.
 #[derive(Debug, Clone)]
 pub struct NativeUpdate {
@@ -71,6 +102,15 @@ pub struct NativeUpdate {
     pub turns: Vec<AdoptedTurn>,
     /// Time at which the contents are applied.
     pub at: Timestamp,
+}
+
+impl NativeUpdate {
+    /// Returns the turn that the turns made outside follow: the one to which the native session was rewound, or the tip
+    /// of its leg.
+    #[must_use]
+    pub fn base_turn(&self, leg: &Leg) -> Option<TurnId> {
+        self.rewound_to.or(leg.tip)
+    }
 }
 
 /// A change of a session's tags. A tag in both lists stays on the session.
@@ -92,6 +132,17 @@ pub struct ForkPoint {
     /// Number of a head move. If set, the turns are those that led to the head before this move; otherwise those that
     /// lead to the head now.
     pub before_head_move: Option<u32>,
+}
+
+impl ForkPoint {
+    /// Returns the last shared turn. Fails with [`NoTurn`](StoreError::NoTurn) if the chain has no such turn, or if the
+    /// turn is still running.
+    pub fn find_shared_turn<'a>(&self, chain: &'a [Turn]) -> Result<&'a Turn> {
+        let mut turns = chain.iter();
+        let shared =
+            turns.find(|turn| turn.number == self.turn && turn.state != TurnState::Running);
+        shared.ok_or_else(|| StoreError::NoTurn(self.session.clone()))
+    }
 }
 
 /// A leg to open.
@@ -188,6 +239,20 @@ pub struct TurnEnding {
     pub at: Timestamp,
 }
 
+impl TurnEnding {
+    /// Creates the end of a turn without messages and usage.
+    #[must_use]
+    pub fn empty(state: TurnState, at: Timestamp) -> Self {
+        Self {
+            state,
+            messages: Vec::new(),
+            usage: Usage::default(),
+            failure: None,
+            at,
+        }
+    }
+}
+
 /// Consequences of the end of a turn.
 #[derive(Debug, Clone, Default)]
 pub struct SettleEffects {
@@ -231,6 +296,17 @@ pub struct CompactionCommit {
     pub ended_leg: Option<LegId>,
 }
 
+impl CompactionCommit {
+    /// Returns the decision to log for a version.
+    #[must_use]
+    pub fn decision(&self, version: &CheckpointVersion) -> Decision {
+        Decision::SessionCompacted(CompactionSummary {
+            checkpoint: version.n,
+            ..self.summary
+        })
+    }
+}
+
 /// A version of a checkpoint to store.
 #[derive(Debug, Clone)]
 pub struct NewCheckpoint {
@@ -252,4 +328,23 @@ pub struct NewCheckpoint {
     pub last_read_turn: u32,
     /// Time at which the version was made.
     pub at: Timestamp,
+}
+
+impl NewCheckpoint {
+    /// Returns the version with a number.
+    #[must_use]
+    pub fn to_version(&self, n: u32) -> CheckpointVersion {
+        CheckpointVersion {
+            n,
+            turn: self.turn,
+            covers: self.covers,
+            tokens: self.tokens,
+            replaced: self.replaced,
+            author: self.author,
+            reason: self.reason,
+            at: self.at,
+            last_read_turn: self.last_read_turn,
+            last_item_id: self.checkpoint.next_item_id().saturating_sub(1),
+        }
+    }
 }

@@ -99,3 +99,44 @@ pub struct LeaseGrant {
     /// Previous owner that did not release its lease. `None` if the session had no owner.
     pub previous_holder: Option<LeaseHolder>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_dead_or_silent_owner_loses_its_lease() {
+        let owner = ProcessIdentity {
+            host: "here".into(),
+            pid: 1,
+            start_time: "then".into(),
+        };
+        let cases = [
+            (None, 0, false),
+            (None, 29, false),
+            (None, 30, true),
+            // The clock of the machine was set back after the last heartbeat.
+            (None, -7200, false),
+            (Some(4), 0, true),
+            (Some(3), 0, false),
+        ];
+        for (dead_epoch, silent_seconds, is_granted) in cases {
+            let holder = LeaseHolder {
+                owner: owner.clone(),
+                epoch: 4,
+                agent: None,
+                acquired_at: Timestamp::UNIX_EPOCH,
+                silent_for: SignedDuration::from_secs(silent_seconds),
+                running_turn: None,
+            };
+            let request = LeaseRequest {
+                session: SessionId::from_timestamp(Timestamp::UNIX_EPOCH, 1),
+                owner: owner.clone(),
+                expires_after: SignedDuration::from_secs(30),
+                dead_epoch,
+            };
+            let is_ok = request.check_holder(&holder).is_ok();
+            assert_eq!(is_ok, is_granted, "{dead_epoch:?} {silent_seconds}");
+        }
+    }
+}

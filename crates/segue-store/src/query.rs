@@ -93,6 +93,21 @@ pub struct SessionPage {
     pub next: Option<PageCursor>,
 }
 
+impl SessionPage {
+    /// Creates a page from at most one session more than `limit`, which shows that a next page exists.
+    #[must_use]
+    pub fn from_sessions(mut sessions: Vec<Session>, limit: u32) -> Self {
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        let has_more = sessions.len() > limit;
+        sessions.truncate(limit);
+        let next = sessions.last().filter(|_| has_more).map(|last| PageCursor {
+            updated_at: last.updated_at,
+            id: last.id.clone(),
+        });
+        Self { sessions, next }
+    }
+}
+
 /// Values that show whether a session has changed: its head, its title and the time of its last activity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionStamp {

@@ -1,22 +1,18 @@
 //! Checkpoints: the numbered versions of a session's summary, stored as deltas.
 
 use rusqlite::{OptionalExtension, Row, params};
-use segue_core::checkpoint::{
-    Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, decode_delta,
-    encode_delta,
-};
+use segue_core::checkpoint::{Checkpoint, CheckpointReason, CheckpointVersion, ItemAuthor};
 use segue_core::id::{SessionId, TurnId};
-use segue_core::session::{CompactionSummary, Decision, LegEnd};
-use segue_store::{ChangeKind, CompactionCommit, Lease, NewCheckpoint};
+use segue_core::session::LegEnd;
+use segue_store::{
+    ChangeKind, CompactionCommit, Lease, NewCheckpoint, apply_encoded_delta, encode_checkpoint,
+    next_delta_depth,
+};
 
 use super::{OpResult, decisions, feed, lease, legs};
 use crate::connection::Db;
 use crate::error::OpError;
 use crate::rows::{self, to_micros};
-
-/// Maximum number of versions in a chain of deltas. The next version is stored completely, which bounds the number of
-/// deltas that a read applies.
-const MAX_DELTA_CHAIN_LENGTH: u32 = 16;
 
 const VERSION_COLUMNS: &str = "c.n, c.turn_id, c.covers, c.tokens, c.replaced, c.made_by, c.why, c.at, c.id, c.depth, c.last_item, c.read";
 
@@ -49,10 +45,7 @@ pub(crate) fn commit_compaction(
     if let Some(leg) = compaction.ended_leg {
         legs::end_leg(db, lease, leg, LegEnd::Compacted, new.at)?;
     }
-    let decision = Decision::SessionCompacted(CompactionSummary {
-        checkpoint: version.n,
-        ..compaction.summary
-    });
+    let decision = compaction.decision(&version);
     decisions::log_decision(db, lease, &decision, new.at)?;
     Ok(version)
 }
@@ -64,28 +57,14 @@ pub(crate) fn add_checkpoint(
 ) -> OpResult<CheckpointVersion> {
     lease::check_lease(db, lease)?;
     let previous = find_nearest_version(db, &lease.session, new.turn)?;
-    let base = match previous {
-        Some((_, key, depth)) if depth + 1 < MAX_DELTA_CHAIN_LENGTH => Some((key, depth + 1)),
-        Some(_) | None => None,
-    };
+    let base = previous.and_then(|(_, key, depth)| Some((key, next_delta_depth(depth)?)));
     let base_content = match base {
         Some((key, _)) => load_content(db, key)?,
         None => Checkpoint::default(),
     };
-    let delta = encode_delta(&CheckpointDelta::between(&base_content, &new.checkpoint));
+    let delta = encode_checkpoint(&base_content, &new.checkpoint);
     let last = last_version_number(db, &lease.session)?;
-    let version = CheckpointVersion {
-        n: last + 1,
-        turn: new.turn,
-        covers: new.covers,
-        tokens: new.tokens,
-        replaced: new.replaced,
-        author: new.author,
-        reason: new.reason,
-        at: new.at,
-        last_read_turn: new.last_read_turn,
-        last_item_id: new.checkpoint.next_item_id().saturating_sub(1),
-    };
+    let version = new.to_version(last + 1);
     db.prepare_cached(
         "INSERT INTO checkpoints (session_id, n, turn_id, base, depth, covers, delta, tokens, replaced, made_by, why, at,
              last_item, read)
@@ -218,9 +197,8 @@ fn load_content(db: &Db, key: i64) -> OpResult<Checkpoint> {
     let deltas = statement.query_map([key], |row| row.get::<_, String>(0))?;
     let mut checkpoint = Checkpoint::default();
     for delta in deltas {
-        let delta = decode_delta(&delta?)
+        checkpoint = apply_encoded_delta(&checkpoint, &delta?)
             .map_err(|error| OpError::from(rows::conversion_error(0, error)))?;
-        checkpoint = delta.apply(&checkpoint);
     }
     Ok(checkpoint)
 }

@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use rusqlite::{Row, params};
 use segue_core::encoding;
 use segue_core::id::SessionId;
-use segue_core::session::{Decision, DecisionKind};
-use segue_store::{ChangeKind, Lease};
+use segue_core::session::Decision;
+use segue_store::{ChangeKind, Lease, decode_recorded_decision, recorded_text};
 
 use super::{OpResult, feed, lease};
 use crate::connection::Db;
@@ -18,18 +18,13 @@ pub(crate) fn log_decision(
     at: Timestamp,
 ) -> OpResult<()> {
     lease::check_lease(db, lease)?;
-    let text = match decision {
-        Decision::Recorded { text, .. } => text.as_str(),
-        // The text is worded when it is shown.
-        _ => "",
-    };
     db.prepare_cached(
         "INSERT INTO decisions (session_id, kind, text, at, data) VALUES (?1, ?2, ?3, ?4, ?5)",
     )?
     .execute(params![
         lease.session.as_str(),
         decision.kind().as_str(),
-        text,
+        recorded_text(decision),
         to_micros(at),
         encoding::encode_decision(decision)
     ])?;
@@ -53,16 +48,9 @@ pub(crate) fn list_decisions(
     Ok(decisions)
 }
 
-/// Reads a decision from the columns kind, text and data. A kind of another version is an oddity, because a log must
-/// always be readable.
+/// Reads a decision from the columns kind, text and data.
 fn read_decision(row: &Row<'_>) -> Result<Decision, rusqlite::Error> {
     let kind = row.get_ref(1)?.as_str()?;
-    let kind = DecisionKind::from_name(kind).unwrap_or(DecisionKind::Oddity);
-    Ok(match row.get_ref(3)?.as_str_or_null()? {
-        Some(data) => encoding::decode_decision(kind, data),
-        None => Decision::Recorded {
-            kind,
-            text: row.get(2)?,
-        },
-    })
+    let data = row.get_ref(3)?.as_str_or_null()?;
+    Ok(decode_recorded_decision(kind, row.get(2)?, data))
 }

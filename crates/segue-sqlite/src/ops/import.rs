@@ -2,13 +2,12 @@
 
 use rusqlite::{OptionalExtension, Row, params};
 use segue_core::agent::ProcessIdentity;
-use segue_core::checkpoint::{CheckpointReason, ItemAuthor};
 use segue_core::id::{SessionId, TurnId};
 use segue_core::json::Json;
-use segue_core::session::{Message, Role, Session};
+use segue_core::session::Session;
 use segue_store::{
-    AdoptedTurn, ImportedCheckpoint, ImportedSession, Lease, NewCheckpoint, NewSession,
-    SessionOrigin, StoreError, TagChange, TurnEnding,
+    AdoptedTurn, ImportedCheckpoint, ImportedSession, Lease, NewSession, SessionOrigin, StoreError,
+    TagChange,
 };
 
 use super::{OpResult, checkpoints, decisions, lease, sessions, tags, turns};
@@ -23,10 +22,7 @@ pub(crate) fn import_session(
 ) -> OpResult<Session> {
     let origin = &imported.origin;
     let same_name = list_imported_under_name(db, &new.project.key, &origin.name)?;
-    let mut conflicts = same_name
-        .into_iter()
-        .filter(|id| !imported.distinct_from.contains(id));
-    if let Some(existing) = conflicts.next() {
+    if let Some(existing) = imported.find_conflict(&same_name) {
         return Err(StoreError::PurposeTaken(existing).into());
     }
     let lease = sessions::create_leased_session(db, new, owner)?;
@@ -74,17 +70,8 @@ fn list_imported_under_name(db: &Db, project: &str, name: &str) -> OpResult<Vec<
 
 /// Writes a turn without an attempt, because no agent of segue took part in it.
 fn write_imported_turn(db: &Db, lease: &Lease, turn: &AdoptedTurn) -> OpResult<TurnId> {
-    let empty_prompt = Message::from_text(Role::User, "", turn.started_at);
-    let prompt = turn.messages.first().unwrap_or(&empty_prompt);
-    let id = turns::begin_turn(db, lease, prompt)?.id;
-    let ending = TurnEnding {
-        state: turn.state,
-        messages: (1..).zip(turn.messages.iter().skip(1).cloned()).collect(),
-        usage: turn.usage,
-        failure: None,
-        at: turn.ended_at,
-    };
-    turns::finish_turn(db, lease, id, &ending)?;
+    let id = turns::begin_turn(db, lease, &turn.prompt())?.id;
+    turns::finish_turn(db, lease, id, &turn.ending())?;
     Ok(id)
 }
 
@@ -94,21 +81,8 @@ fn attach_checkpoint(
     imported: &ImportedCheckpoint,
     turn_ids: &[TurnId],
 ) -> OpResult<()> {
-    let position = usize::try_from(imported.turn).ok();
-    let turn = position.and_then(|n| turn_ids.get(n.checked_sub(1)?));
-    let Some(&turn) = turn else {
+    let Some(new) = imported.to_new(turn_ids) else {
         return Err(StoreError::NoTurn(lease.session.clone()).into());
-    };
-    let new = NewCheckpoint {
-        turn,
-        covers: imported.covers,
-        checkpoint: imported.checkpoint.clone(),
-        tokens: imported.tokens,
-        replaced: imported.replaced,
-        author: ItemAuthor::Summariser,
-        reason: CheckpointReason::Imported,
-        last_read_turn: 0,
-        at: imported.at,
     };
     checkpoints::add_checkpoint(db, lease, &new)?;
     Ok(())

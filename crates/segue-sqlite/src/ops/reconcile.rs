@@ -3,8 +3,8 @@
 use rusqlite::{OptionalExtension, params};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::{LegId, TurnId};
-use segue_core::session::{LegEnd, Message, Role, Session, TurnState};
-use segue_store::{AdoptedTurn, Lease, NativeUpdate, NewLeg, NewSession, StoreError, TurnEnding};
+use segue_core::session::{LegEnd, Session};
+use segue_store::{AdoptedTurn, Lease, NativeUpdate, NewLeg, NewSession, StoreError};
 
 use super::{OpResult, lease, legs, revert, sessions, tags, turns};
 use crate::connection::Db;
@@ -48,7 +48,7 @@ pub(crate) fn fork_native_update(
 ) -> OpResult<Session> {
     lease::check_lease(db, lease)?;
     let leg = load_open_leg(db, lease, update.leg)?;
-    let base_turn = update.rewound_to.or(leg.tip);
+    let base_turn = update.base_turn(&leg);
     let tip = base_turn.ok_or_else(|| StoreError::NoTurn(lease.session.clone()))?;
     let fork_lease = sessions::create_leased_session(db, new, owner)?;
     db.prepare_cached(
@@ -119,24 +119,11 @@ pub(crate) fn write_outside_turns(
 }
 
 fn write_outside_turn(db: &Db, lease: &Lease, leg: LegId, turn: &AdoptedTurn) -> OpResult<TurnId> {
-    let empty_prompt = Message::from_text(Role::User, "", turn.started_at);
-    let prompt = turn.messages.first().unwrap_or(&empty_prompt);
-    let id = turns::begin_turn(db, lease, prompt)?.id;
+    let id = turns::begin_turn(db, lease, &turn.prompt())?.id;
     db.prepare_cached("UPDATE turns SET sent = 1, outside = 1, started_at = ?2 WHERE id = ?1")?
         .execute(params![db.turn_row(id), to_micros(turn.started_at)])?;
-    let state = match turn.state {
-        TurnState::Running => TurnState::Interrupted,
-        ended => ended,
-    };
-    let ending = TurnEnding {
-        state,
-        messages: (1..).zip(turn.messages.iter().skip(1).cloned()).collect(),
-        usage: turn.usage,
-        failure: None,
-        at: turn.ended_at,
-    };
+    let ending = turn.ending();
     turns::finish_turn(db, lease, id, &ending)?;
-    let message_tokens: Option<u64> = turn.messages.iter().map(|message| message.tokens).sum();
     // The attempt names the leg that answered the turn. A failure outside segue does not count as a failure of the
     // provider.
     db.prepare_cached(
@@ -146,7 +133,7 @@ fn write_outside_turn(db: &Db, lease: &Lease, leg: LegId, turn: &AdoptedTurn) ->
     .execute(params![
         db.turn_row(id),
         db.leg_row(leg),
-        state.as_str(),
+        ending.state.as_str(),
         to_micros(turn.started_at),
         to_micros(turn.ended_at),
         turn.mark
@@ -160,7 +147,7 @@ fn write_outside_turn(db: &Db, lease: &Lease, leg: LegId, turn: &AdoptedTurn) ->
         db.leg_row(leg),
         turn.usage.total_tokens,
         turn.usage.context_tokens,
-        message_tokens
+        turn.message_tokens()
     ])?;
     Ok(id)
 }

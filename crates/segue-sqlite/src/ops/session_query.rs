@@ -16,18 +16,11 @@ pub(crate) fn list_sessions(
     page: &PageRequest,
 ) -> OpResult<SessionPage> {
     let (sql, values) = build_statement(filter, page);
-    let mut sessions = db
+    let sessions = db
         .prepare_cached(&sql)?
         .query_map(params_from_iter(values), |row| rows::read_session(db, row))?
-        .collect::<Result<Vec<_>, _>>()?;
-    let limit = usize::try_from(page.limit).unwrap_or(usize::MAX);
-    let has_more = sessions.len() > limit;
-    sessions.truncate(limit);
-    let next = sessions.last().filter(|_| has_more).map(|last| PageCursor {
-        updated_at: last.updated_at,
-        id: last.id.clone(),
-    });
-    Ok(SessionPage { sessions, next })
+        .collect::<Result<_, _>>()?;
+    Ok(SessionPage::from_sessions(sessions, page.limit))
 }
 
 /// Returns the index for a query by project and purpose. SQLite's planner would scan all sessions of the project

@@ -4,10 +4,11 @@ use jiff::SignedDuration;
 use rusqlite::{ErrorCode, OptionalExtension, params};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::{FeatureId, SessionId};
-use segue_core::scope::{Purpose, RoleName, Scope};
-use segue_core::session::{Message, Session, SessionSnapshot, Title, TurnState};
+use segue_core::scope::{Purpose, RoleName, TaskId, TaskState};
+use segue_core::session::{Message, Session, SessionSnapshot, Title};
 use segue_store::{
-    ChangeKind, ForkPoint, Lease, LeaseRequest, NewSession, PageRequest, StartedSession, StoreError,
+    ChangeKind, ForkPoint, Lease, LeaseRequest, NewSession, PageRequest, RecordedPurpose,
+    StartedSession, StoreError,
 };
 
 use super::{OpResult, feed, lease, legs, lineage, provider_health, session_query, tags, turns};
@@ -50,12 +51,8 @@ pub(crate) fn create_session(db: &Db, new: &NewSession) -> OpResult<Session> {
     }
     db.prepare_cached("INSERT INTO projects (key) VALUES (?1) ON CONFLICT DO NOTHING")?
         .execute([&new.project.key])?;
-    let scope = new.purpose.as_ref().map(|purpose| &purpose.scope);
-    let task = scope.and_then(Scope::task);
-    let role = new
-        .purpose
-        .as_ref()
-        .and_then(|purpose| purpose.role.as_ref());
+    let purpose = new.purpose.as_ref().map(RecordedPurpose::from_purpose);
+    let purpose = purpose.unwrap_or_default();
     let inserted = db
         .prepare_cached(
             "INSERT INTO sessions (id, project_id, cwd, title, title_from, feature, provider, created_at, updated_at,
@@ -68,12 +65,12 @@ pub(crate) fn create_session(db: &Db, new: &NewSession) -> OpResult<Session> {
             new.project.cwd,
             new.title.as_str(),
             new.title.source().as_str(),
-            scope.and_then(Scope::feature).map(FeatureId::as_str),
+            purpose.feature.as_ref().map(FeatureId::as_str),
             new.provider.as_str(),
             to_micros(new.at),
-            task.map(|(task, _)| task.as_str()),
-            task.map(|(_, state)| state.as_str()),
-            role.map(RoleName::as_str),
+            purpose.task.as_ref().map(TaskId::as_str),
+            purpose.task_state.as_ref().map(TaskState::as_str),
+            purpose.role.as_ref().map(RoleName::as_str),
             new.purpose.as_ref().map(Purpose::key),
         ]);
     match inserted {
@@ -125,10 +122,7 @@ pub(crate) fn fork_session(db: &Db, new: &NewSession, fork_point: &ForkPoint) ->
         None => turns::chain(db, &fork_point.session)?,
         Some(n) => turns::chain_up_to(db, lineage::head_before_move(db, &fork_point.session, n)?)?,
     };
-    let shared = chain
-        .iter()
-        .find(|turn| turn.number == fork_point.turn && turn.state != TurnState::Running)
-        .ok_or_else(|| StoreError::NoTurn(fork_point.session.clone()))?;
+    let shared = fork_point.find_shared_turn(&chain)?;
     create_session(db, new)?;
     db.prepare_cached("UPDATE sessions SET head_id = ?2, turns = ?3, forked_from = ?4, forked_at = ?3 WHERE id = ?1")?
         .execute(params![

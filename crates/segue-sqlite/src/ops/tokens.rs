@@ -1,10 +1,11 @@
 //! Tokens: the newest messages that fill a budget, and pairs of estimated and reported counts for the calibration.
 
 use rusqlite::params;
-use segue_core::brief::min_brief_tokens;
 use segue_core::id::{ProviderId, TurnId};
 use segue_core::session::TurnState;
-use segue_store::{ContextMeasurement, Lease, StoredTurn, TokenCount, TurnTokens};
+use segue_store::{
+    ContextMeasurement, Lease, ReadLimit, RecentTurns, StoredTurn, TokenCount, TurnTokens,
+};
 
 use super::{OpResult, turns};
 use crate::connection::Db;
@@ -12,15 +13,6 @@ use crate::rows;
 
 /// Maximum number of attempts, of all providers, that are searched for those of one provider.
 const MAX_SCANNED_ATTEMPTS: u32 = 500;
-
-/// Limit at which reading backwards ends.
-#[derive(Clone, Copy)]
-enum ReadLimit {
-    /// A brief of this number of tokens is full.
-    BriefTokens(u64),
-    /// The turn with this number is reached; it is not included.
-    AfterTurn(u32),
-}
 
 pub(crate) fn read_recent_turns(
     db: &Db,
@@ -45,56 +37,22 @@ fn read_backwards(db: &Db, head: TurnId, limit: ReadLimit) -> OpResult<Vec<Store
          FROM chain c CROSS JOIN messages m ON m.turn_id = c.id",
     )?;
     let mut result_rows = statement.query([db.turn_row(head)])?;
-    let (mut turns, mut needed_tokens): (Vec<StoredTurn>, u64) = (Vec::new(), 0);
-    let mut message_numbers: Vec<u32> = Vec::new();
-    let mut running = false;
+    let mut recent = RecentTurns::new(limit);
     while let Some(row) = result_rows.next()? {
-        let turn = db.turn_id(row.get(0)?);
-        if turns.last().is_none_or(|last| last.turn != turn) {
-            let number: u32 = row.get(1)?;
-            let is_limit_reached = match limit {
-                ReadLimit::BriefTokens(tokens) => needed_tokens >= tokens && !turns.is_empty(),
-                ReadLimit::AfterTurn(last) => number <= last,
-            };
-            if is_limit_reached {
-                break;
-            }
-            sort_messages(turns.last_mut(), &mut message_numbers);
-            let state = rows::read_enum(row, 2, TurnState::from_name)?;
-            running |= state == TurnState::Running;
-            turns.push(StoredTurn {
-                turn,
-                number,
-                state,
-                messages: Vec::new(),
-            });
+        let state = rows::read_enum(row, 2, TurnState::from_name)?;
+        if !recent.begin_turn(db.turn_id(row.get(0)?), row.get(1)?, state) {
+            break;
         }
-        let message = rows::read_message(row, 4)?;
-        if let ReadLimit::BriefTokens(tokens) = limit {
-            needed_tokens = needed_tokens.saturating_add(min_brief_tokens(&message, tokens));
-        }
-        if let Some(last) = turns.last_mut() {
-            last.messages.push(message);
-            message_numbers.push(row.get(3)?);
-        }
+        recent.add_message(row.get(3)?, rows::read_message(row, 4)?);
     }
-    sort_messages(turns.last_mut(), &mut message_numbers);
+    let mut turns = recent.finish();
     // Only the newest turn can be running. Its unfinished messages are drafts, which this query does not read.
-    if let (true, Some(newest)) = (running, turns.first_mut()) {
+    if let Some(newest) = turns.first_mut()
+        && newest.state == TurnState::Running
+    {
         newest.messages = turns::list_messages(db, newest.turn)?;
     }
     Ok(turns)
-}
-
-/// Sorts the messages of a turn by their numbers. In most cases the index has already returned them in this order.
-fn sort_messages(turn: Option<&mut StoredTurn>, message_numbers: &mut Vec<u32>) {
-    if let (Some(turn), false) = (turn, message_numbers.is_sorted()) {
-        let messages = std::mem::take(&mut turn.messages);
-        let mut numbered: Vec<_> = message_numbers.iter().copied().zip(messages).collect();
-        numbered.sort_by_key(|(number, _)| *number);
-        turn.messages = numbered.into_iter().map(|(_, message)| message).collect();
-    }
-    message_numbers.clear();
 }
 
 pub(crate) fn fill_token_counts(db: &Db, counts: &[TokenCount]) -> OpResult<()> {

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use rusqlite::{OptionalExtension, ToSql, params};
 use segue_core::encoding;
 use segue_core::id::{LegId, SessionId, TurnId};
-use segue_core::session::{Attempt, Failure, Message, Part, Role, Turn, TurnState, Usage};
+use segue_core::session::{Attempt, Failure, Message, Turn, TurnState};
 use segue_store::{
-    ChangeKind, Draft, DraftKind, Lease, NewTurn, SettleEffects, StoreError, TurnEnding, TurnEntry,
+    ChangeKind, Draft, DraftKind, DraftMessages, Lease, NewTurn, SettleEffects, StoreError,
+    TurnEnding, TurnEntry,
 };
 
 use super::{OpResult, decisions, feed, lease, legs, provider_health, reconcile, sessions, tokens};
@@ -68,13 +69,7 @@ fn load_turn(db: &Db, id: TurnId) -> OpResult<Turn> {
 /// Cancels a turn that was never sent, and moves the head back to its parent. [`StoreError::NoTurn`] if the turn was
 /// sent or is not the head.
 pub(crate) fn withdraw_turn(db: &Db, lease: &Lease, turn: TurnId, at: Timestamp) -> OpResult<()> {
-    let ending = TurnEnding {
-        state: TurnState::Cancelled,
-        messages: Vec::new(),
-        usage: Usage::default(),
-        failure: None,
-        at,
-    };
+    let ending = TurnEnding::empty(TurnState::Cancelled, at);
     end_turn(db, lease, turn, &ending)?;
     let moved = db
         .prepare_cached(
@@ -91,13 +86,7 @@ pub(crate) fn withdraw_turn(db: &Db, lease: &Lease, turn: TurnId, at: Timestamp)
 /// Adds a turn that consists of one message. It ends at once, because no agent answers it.
 pub(crate) fn add_message(db: &Db, lease: &Lease, message: &Message) -> OpResult<Turn> {
     let turn = begin_turn(db, lease, message)?.id;
-    let ending = TurnEnding {
-        state: TurnState::Finished,
-        messages: Vec::new(),
-        usage: Usage::default(),
-        failure: None,
-        at: message.at,
-    };
+    let ending = TurnEnding::empty(TurnState::Finished, message.at);
     finish_turn(db, lease, turn, &ending)?;
     load_turn(db, turn)
 }
@@ -201,18 +190,11 @@ fn write_draft(db: &Db, turn: TurnId, draft: &Draft) -> OpResult<()> {
     .execute(params![
         db.turn_row(turn),
         draft.seq,
-        draft_kind_name(draft.kind),
+        draft.kind.name(),
         draft.text,
         to_micros(draft.at)
     ])?;
     Ok(())
-}
-
-fn draft_kind_name(kind: DraftKind) -> &'static str {
-    match kind {
-        DraftKind::Text => "text",
-        DraftKind::Thought => "thought",
-    }
 }
 
 /// Ends a turn, and writes the consequences: the mark of the attempt, the provider's health, the end of a leg.
@@ -298,11 +280,8 @@ pub(crate) fn fail_attempt(
 ) -> OpResult<()> {
     check_running(db, lease, turn)?;
     let ending = TurnEnding {
-        state: TurnState::Failed,
-        messages: Vec::new(),
-        usage: Usage::default(),
         failure: Some(failure.clone()),
-        at,
+        ..TurnEnding::empty(TurnState::Failed, at)
     };
     settle_attempt(db, turn, &ending)?;
     feed::record_change(db, &lease.session, ChangeKind::AttemptFailed { turn })
@@ -394,43 +373,24 @@ pub(crate) fn list_messages(db: &Db, turn: TurnId) -> OpResult<Vec<Message>> {
     let mut statement = db.prepare_cached(
         "SELECT seq, role, complete, payload, at, tokens FROM messages WHERE turn_id = ?1 ORDER BY seq",
     )?;
-    let mut numbered = statement
+    let complete = statement
         .query_map([db.turn_row(turn)], |row| {
             Ok((row.get::<_, u32>(0)?, rows::read_message(row, 1)?))
         })?
         .collect::<Result<Vec<_>, _>>()?;
-    numbered.extend(list_draft_messages(db, turn)?);
-    numbered.sort_by_key(|(seq, _)| *seq);
-    Ok(numbered.into_iter().map(|(_, message)| message).collect())
+    Ok(load_drafts(db, turn)?.merge_with(complete))
 }
 
-/// Returns the drafts of a turn, joined into incomplete messages: the text that the agent had sent when the turn was
-/// cut off.
-fn list_draft_messages(db: &Db, turn: TurnId) -> OpResult<Vec<(u32, Message)>> {
+fn load_drafts(db: &Db, turn: TurnId) -> OpResult<DraftMessages> {
     let mut statement = db.prepare_cached(
         "SELECT seq, kind, text, at FROM drafts WHERE turn_id = ?1 ORDER BY seq, n",
     )?;
     let mut rows = statement.query([db.turn_row(turn)])?;
-    let mut drafts: Vec<(u32, Message)> = Vec::new();
+    let mut drafts = DraftMessages::default();
     while let Some(row) = rows.next()? {
-        let seq: u32 = row.get(0)?;
-        let text = row.get_ref(2)?.as_str().map_err(rusqlite::Error::from)?;
-        let at = rows::read_time(row, 3)?;
-        if let Some((last, message)) = drafts.last_mut()
-            && *last == seq
-            && let Some(Part::Text(content) | Part::Thought(content)) = message.parts.first_mut()
-        {
-            content.push_str(text);
-            message.at = at;
-            continue;
-        }
-        let part = match row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)? {
-            "thought" => Part::Thought(text.to_owned()),
-            _ => Part::Text(text.to_owned()),
-        };
-        let mut message = Message::new(Role::Assistant, vec![part], at);
-        message.complete = false;
-        drafts.push((seq, message));
+        let text = |column| row.get_ref(column)?.as_str().map_err(rusqlite::Error::from);
+        let kind = DraftKind::from_name(text(1)?);
+        drafts.add(row.get(0)?, kind, text(2)?, rows::read_time(row, 3)?);
     }
     Ok(drafts)
 }

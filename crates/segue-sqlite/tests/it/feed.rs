@@ -229,7 +229,7 @@ async fn a_follower_that_is_killed_misses_and_repeats_no_change() {
         seed = seed
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
-        let limit = 1 + usize::try_from((seed >> 33) % u64::from(change_count / 10 + 1)).unwrap();
+        let limit = 1 + usize::try_from((seed >> 33) % u64::from(change_count / 50 + 10)).unwrap();
         followed.follow_and_kill(directory.path(), limit, expected_count);
         kills += 1;
     }
@@ -245,5 +245,5 @@ async fn a_follower_that_is_killed_misses_and_repeats_no_change() {
     let changes = store.changes(FeedCursor::START, u32::MAX).await.unwrap();
     assert_eq!(changes.len(), expected.len());
     assert_sessions_in_order(&changes);
-    assert!(kills > 3, "the follower was killed {kills} times only");
+    assert!(kills > 10, "the follower was killed {kills} times only");
 }

@@ -21,6 +21,6 @@ pub trait LeaseStore: Send + Sync {
     async fn release_lease(&self, lease: &Lease) -> Result<()>;
     /// Returns the current owner of the lease of a session. `None` if the session has no owner.
     async fn lease_holder(&self, id: &SessionId) -> Result<Option<LeaseHolder>>;
-    /// Returns the time of the store's clock, by which all clients measure leases and waits.
+    /// Returns the time of the store's clock, which is the same for all clients.
     async fn store_time(&self) -> Result<Timestamp>;
 }
