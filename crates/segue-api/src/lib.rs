@@ -11,6 +11,7 @@ pub mod config;
 pub mod delete;
 pub mod doctor;
 pub mod error;
+pub mod feed;
 pub mod index;
 pub mod mcp;
 pub mod resume;

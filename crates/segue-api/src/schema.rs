@@ -17,6 +17,7 @@ use crate::config::{
 use crate::delete::{DeletionResult, ForgottenSession};
 use crate::doctor::DoctorReport;
 use crate::error::CommandError;
+use crate::feed::FeedEvent;
 use crate::index::{IndexSummary, RefreshedIndex};
 use crate::resume::ResumeCommand;
 use crate::revert::{RevertPreview, RevertResult};
@@ -137,6 +138,7 @@ pub const SCHEMAS: &[NamedSchema] = &[
     NamedSchema::new::<DeletionResult>("delete", "Result or plan of a deletion: `session delete`"),
     NamedSchema::new::<DoctorReport>("doctor", "Health of the store and the agents: `doctor`"),
     NamedSchema::new::<CommandError>("error", "Error of any command except `chat`"),
+    NamedSchema::new::<FeedEvent>("event", "A change in the store: a line of `events`"),
     NamedSchema::new::<ExportResult>("export", "Result or plan of an export: `session export`"),
     NamedSchema::new::<ForgottenSession>("forget", "Deleted record of a session: `session forget`"),
     NamedSchema::new::<ImportResult>(

@@ -8,6 +8,7 @@ mod compact;
 mod context;
 mod conversation;
 mod delete;
+mod events;
 mod handoff;
 mod index;
 mod output_mode;
@@ -40,6 +41,7 @@ pub(crate) use compact::{CompactArgs, SummariserArg};
 pub(crate) use context::ContextArgs;
 pub(crate) use conversation::{ConversationArgs, ReplArgs, TurnOptionArgs};
 pub(crate) use delete::{DeleteArgs, ForgetArgs};
+pub(crate) use events::EventsArgs;
 pub(crate) use handoff::HandoffArgs;
 pub(crate) use index::{IndexArgs, IndexCommand, IndexOutputArgs};
 pub(crate) use output_mode::ErrorOutputMode;
@@ -110,6 +112,7 @@ pub(crate) enum CliCommand {
     Role(RoleArgs),
     Index(IndexArgs),
     Mcp(McpArgs),
+    Events(EventsArgs),
     Doctor(DoctorArgs),
     Config(ConfigArgs),
     Trust(TrustArgs),

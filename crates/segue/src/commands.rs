@@ -4,6 +4,7 @@ pub(crate) mod chat;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+pub(crate) mod events;
 pub(crate) mod index;
 pub(crate) mod internal;
 pub(crate) mod mcp;

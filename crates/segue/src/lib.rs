@@ -180,6 +180,7 @@ async fn run_command(command: Option<CliCommand>) -> Result<ExitCode, CliError> 
         Some(CliCommand::Role(args)) => commands::role::run(args),
         Some(CliCommand::Index(args)) => commands::index::run(args).await,
         Some(CliCommand::Mcp(args)) => commands::mcp::run(args).await,
+        Some(CliCommand::Events(args)) => commands::events::run(&args).await,
         Some(CliCommand::Doctor(args)) => commands::doctor::run(args).await,
         Some(CliCommand::Config(args)) => commands::config::run(&args),
         Some(CliCommand::Trust(args)) => commands::trust::run(&args),

@@ -337,6 +337,7 @@ fn help_shows_commands_examples_and_exit_codes() {
       role         Show the roles of agents
       index        Manage the session index
       mcp          Run the MCP server over standard input and output
+      events       Print what happens in all sessions
       doctor       Check installed agents, their capabilities, and the store
       config       Show and check the configuration
       trust        Trust this project's `segue.toml` to start programs and set permissions

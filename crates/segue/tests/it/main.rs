@@ -16,6 +16,7 @@ mod config;
 mod doctor;
 mod durability;
 mod earlier_home;
+mod events;
 mod failing_agents;
 mod failing_disks;
 mod handoff;

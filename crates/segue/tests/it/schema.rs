@@ -254,6 +254,7 @@ fn check_files(checker: &mut OutputChecker, id: &str) {
 
 fn check_set_up(checker: &mut OutputChecker) {
     checker.check("doctor", &["doctor", "--json"]);
+    checker.check("event", &["events"]);
     checker.check("role", &["role", "show", "dev", "--json"]);
     checker.check("role-list", &["role", "list", "--json"]);
     checker.check("index-status", &["index", "status", "--json"]);
