@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use segue_agents::{ProcessStatus, end_agent, process_status, wait_until_ended};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
