@@ -261,7 +261,7 @@ impl SessionEditor {
                 let chain = turns.map(|turn| (turn.id, turn.number)).collect();
                 let versions = store.checkpoints(&session.id).await?;
                 let versions = versions_on_path(&versions, &chain);
-                Some(to_portable_checkpoint(version, content, &versions))
+                Some(to_portable_checkpoint(&version, content, &versions))
             }
             None => None,
         };
@@ -299,7 +299,7 @@ impl SessionEditor {
 
 /// Returns a checkpoint with its metadata, such as the tokens that it and all versions before it saved.
 fn to_portable_checkpoint(
-    version: CheckpointVersion,
+    version: &CheckpointVersion,
     content: Checkpoint,
     versions: &[CheckpointVersion],
 ) -> PortableCheckpoint {

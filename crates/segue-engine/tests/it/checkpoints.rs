@@ -221,32 +221,14 @@ async fn a_pinned_item_survives_every_compaction() {
         .clone()
         .find(|item| item.text.contains("tool1"))
         .unwrap();
-    let change = harness
-        .engine
-        .compactor()
-        .change_checkpoint(
-            &session,
-            CheckpointEdit::Pin {
-                item: rule.id,
-                pinned: true,
-            },
-        )
-        .await
-        .unwrap();
+    let pin = |item| CheckpointEdit::Pin { item, pinned: true };
+    let compactor = harness.engine.compactor();
+    let change = compactor.change_checkpoint(&session, pin(rule.id)).await;
+    let change = change.unwrap();
     assert!(change.is_new);
     assert_eq!(change.view.version.reason, CheckpointReason::Pinned);
-    let repeated = harness
-        .engine
-        .compactor()
-        .change_checkpoint(
-            &session,
-            CheckpointEdit::Pin {
-                item: rule.id,
-                pinned: true,
-            },
-        )
-        .await
-        .unwrap();
+    let repeated = compactor.change_checkpoint(&session, pin(rule.id)).await;
+    let repeated = repeated.unwrap();
     assert_eq!((repeated.is_new, repeated.view.version.n), (false, 2));
     for n in 0..12 {
         let prompt = format!(
@@ -255,7 +237,7 @@ async fn a_pinned_item_survives_every_compaction() {
         );
         harness.run_turn(&prompt, session_target(&report)).await;
         let session = harness.load_session(&report).await;
-        harness.engine.compactor().compact(&session).await.unwrap();
+        compactor.compact(&session).await.unwrap();
     }
     let session = harness.load_session(&report).await;
     let view = harness
@@ -273,18 +255,8 @@ async fn a_pinned_item_survives_every_compaction() {
     let rules = rules.filter(|item| item.text.contains("thing")).count();
     assert!(rules < 12, "the budget has no room for all rules");
 
-    let missing = harness
-        .engine
-        .compactor()
-        .change_checkpoint(
-            &session,
-            CheckpointEdit::Pin {
-                item: 9_999,
-                pinned: true,
-            },
-        )
-        .await
-        .unwrap_err();
+    let missing = compactor.change_checkpoint(&session, pin(9_999)).await;
+    let missing = missing.unwrap_err();
     assert!(
         missing.to_string().ends_with("has no item 9999"),
         "{missing}"

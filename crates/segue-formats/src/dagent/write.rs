@@ -336,8 +336,7 @@ fn latest_imported_fields<'a>(
 }
 
 fn list_task_sessions<'a>(task: &TaskLinks<'a, PortableSession>) -> Vec<&'a PortableSession> {
-    let sessions = task.states.iter().flat_map(|(_, sessions)| sessions);
-    sessions.copied().collect()
+    task.states.values().flatten().copied().collect()
 }
 
 fn render_feature(links: &FeatureLinks<'_, PortableSession>) -> Option<String> {

@@ -103,9 +103,9 @@ pub(super) struct PickerState {
 impl PickerState {
     pub(super) fn new(agents: Vec<String>, use_colour: bool, now: Timestamp) -> Self {
         Self {
-            agents,
-            use_colour,
             now,
+            use_colour,
+            agents,
             ..Self::default()
         }
     }
