@@ -51,7 +51,6 @@ const UNMOVED_DIRECTORIES: &[&str] = &[
     "crates/segue-engine/src",
     "crates/segue-agents/src",
     "crates/segue-catalog/src",
-    "crates/segue/src/config",
 ];
 
 /// Constants without an underscore that the name rule does not count.

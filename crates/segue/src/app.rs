@@ -50,7 +50,7 @@ impl App {
     pub(crate) fn open() -> Result<Self, CliError> {
         let project = current_project()?;
         let loaded = load_config(&ConfigFlags::default())?;
-        if let Some(refusal) = loaded.validation_error() {
+        if let Some(refusal) = config::validation_error(&loaded) {
             return Err(refusal);
         }
         report_withheld_settings(&loaded);
@@ -231,6 +231,7 @@ pub(crate) fn config_environment() -> Result<ConfigInputs, CliError> {
     Ok(ConfigInputs {
         home: home()?,
         user_home: base.map(|base| base.home_dir().to_owned()),
+        project_root: config::project_root(&cwd).to_owned(),
         cwd,
         user_file: user_file.map(|(path, is_explicit)| ConfigSource {
             owner: ConfigOwner::User,

@@ -1,271 +1,72 @@
-//! Configuration of segue, by priority: flag > environment > the project's file > the user's file > default.
-//!
-//! Every source becomes a layer of settings that record their origin. The merged layers become a [`Config`]. Settings
-//! that need the user's trust are removed from a project's layer before the merge.
+//! The configuration, and its problems as errors of commands.
 
-mod accept;
-mod environment;
-mod files;
-mod key;
-mod merge;
-mod nearest;
-mod problem;
-mod read;
-mod resolved;
-#[cfg(test)]
-mod tests;
-mod trusted;
-mod value;
+use std::error::Error;
+use std::path::Path;
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use segue_core::agent::{PermissionPolicy, RoleRegistry};
+pub(crate) use segue_config::*;
 
 use crate::error::CliError;
 use crate::terminal::format_plural;
-use accept::PathBase;
-pub(crate) use files::{ConfigOwner, ConfigSource, PROJECT_FILE_NAME, project_root};
-pub(crate) use key::{ConfigKey, ConfiguredAgent, NO_AGENT};
-pub(crate) use nearest::suggest_name;
-pub(crate) use problem::{ConfigProblem, ProblemLocation};
-pub(crate) use resolved::{AgentConfig, Config};
-pub(crate) use trusted::{TrustStore, TrustedFile, sha256_hex};
-pub(crate) use value::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue, format_toml_key};
 
-/// Locations and variables that the configuration is read from.
-pub(crate) struct ConfigInputs {
-    /// Directory of segue's own data.
-    pub(crate) home: PathBuf,
-    /// Home directory of the user. `None` if it is unknown.
-    pub(crate) user_home: Option<PathBuf>,
-    /// Working directory.
-    pub(crate) cwd: PathBuf,
-    /// Configuration file of the user. `None` if no location for it is known.
-    pub(crate) user_file: Option<ConfigSource>,
-    /// Function that returns a variable of the environment.
-    pub(crate) env_var: fn(&str) -> Option<OsString>,
+/// Returns the directory whose `segue.toml` applies: the top of the git work tree, or `cwd` outside of git.
+pub(crate) fn project_root(cwd: &Path) -> &Path {
+    segue_catalog::work_tree_root(cwd).unwrap_or(cwd)
 }
 
-/// Settings from the command line.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ConfigFlags {
-    pub(crate) permissions: Option<PermissionPolicy>,
-    pub(crate) start_timeout: Option<Duration>,
-}
-
-/// A loaded configuration.
-pub(crate) struct LoadedConfig {
-    pub(crate) config: Config,
-    /// Effective settings, each with its origin.
-    pub(crate) settings: ConfigLayer,
-    /// Configuration files that were searched for.
-    pub(crate) files: Vec<ConfigFile>,
-    /// Problems of the configuration. A file with a problem is ignored completely.
-    pub(crate) problems: Vec<ConfigProblem>,
-    /// Settings of the project's file that are not applied, because the user does not trust the file.
-    pub(crate) withheld: Vec<ConfigKey>,
-}
-
-/// Location of a configuration file, and the result of reading it.
-pub(crate) struct ConfigFile {
-    pub(crate) source: ConfigSource,
-    pub(crate) status: ConfigFileStatus,
-}
-
-/// Result of reading a configuration file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConfigFileStatus {
-    Absent,
-    Broken,
-    Read,
-    /// The file was read, and some settings apply only because the user trusts it.
-    Trusted,
-    /// The file was read, except for the settings that need the user's trust.
-    Untrusted,
-}
-
-/// Reads every source and resolves the effective settings.
-pub(crate) fn load(inputs: &ConfigInputs, flags: &ConfigFlags) -> LoadedConfig {
-    let mut files = Vec::new();
-    let mut problems = Vec::new();
-    let mut requested_layers = vec![resolved::default_settings()];
-    let mut granted_layers = requested_layers.clone();
-    let mut withheld = Vec::new();
-    for source in config_sources(inputs) {
-        let (status, layer) = match read_source(&source, inputs.user_home.as_deref()) {
-            Ok(None) => (ConfigFileStatus::Absent, ConfigLayer::new()),
-            Ok(Some((content, layer))) => {
-                requested_layers.push(layer.clone());
-                let mut layer = layer;
-                let status = match source.owner {
-                    ConfigOwner::User => ConfigFileStatus::Read,
-                    ConfigOwner::Project => {
-                        let trust_store = TrustStore::load(&inputs.home).unwrap_or_default();
-                        let is_trusted = trust_store.is_trusted(&source.path, &content);
-                        let roles =
-                            resolved::resolve_roles(&merge::merge_layers(granted_layers.clone()));
-                        withhold_untrusted(&mut layer, is_trusted, &roles, &mut withheld)
-                    }
-                };
-                (status, layer)
-            }
-            Err(file_problems) => {
-                problems.extend(file_problems);
-                (ConfigFileStatus::Broken, ConfigLayer::new())
-            }
-        };
-        granted_layers.push(layer);
-        files.push(ConfigFile { source, status });
-    }
-    let base = PathBase {
-        directory: inputs.cwd.clone(),
-        home: inputs.user_home.clone(),
-    };
-    let (env_layer, env_problems) = environment::read_variables(inputs.env_var, &base);
-    problems.extend(env_problems);
-    for layer in [env_layer, resolved::flag_settings(flags)] {
-        requested_layers.push(layer.clone());
-        granted_layers.push(layer);
-    }
-    // Settings of an untrusted project count here, so that only a setting that no source provides is a problem.
-    problems.extend(resolved::find_incomplete_settings(&merge::merge_layers(
-        requested_layers,
-    )));
-    let settings = merge::merge_layers(granted_layers);
-    LoadedConfig {
-        config: Config::from_settings(&settings),
-        settings,
-        files,
-        problems,
-        withheld,
-    }
-}
-
-/// Moves the settings that need trust from a project's layer to `withheld`, unless the file is trusted. Returns the
-/// status of the file.
-fn withhold_untrusted(
-    layer: &mut ConfigLayer,
-    is_trusted: bool,
-    roles: &RoleRegistry,
-    withheld: &mut Vec<ConfigKey>,
-) -> ConfigFileStatus {
-    let mut restricted_layer = layer.clone();
-    let removed_keys = merge::remove_keys_needing_trust(&mut restricted_layer, roles);
-    match (removed_keys.is_empty(), is_trusted) {
-        (true, _) => ConfigFileStatus::Read,
-        (false, true) => ConfigFileStatus::Trusted,
-        (false, false) => {
-            *layer = restricted_layer;
-            *withheld = removed_keys;
-            ConfigFileStatus::Untrusted
-        }
-    }
-}
-
-/// Returns the location of the project's file. `None` if it is the same file as the user's own, which needs no trust
-/// and is read only once.
-pub(crate) fn project_file(inputs: &ConfigInputs) -> Option<ConfigSource> {
-    let path = project_root(&inputs.cwd).join(PROJECT_FILE_NAME);
-    let is_same_file = |user: &ConfigSource| match (user.path.canonicalize(), path.canonicalize()) {
-        (Ok(user_path), Ok(project_path)) => user_path == project_path,
-        _ => false,
-    };
-    if inputs.user_file.as_ref().is_some_and(is_same_file) {
-        return None;
-    }
-    Some(ConfigSource {
-        owner: ConfigOwner::Project,
-        path,
-        is_required: false,
+/// Returns the first problem, as the error of a command that needs a valid configuration.
+pub(crate) fn validation_error(loaded: &LoadedConfig) -> Option<CliError> {
+    let first_problem = loaded.problems.first()?;
+    let error = CliError::from(first_problem);
+    Some(match loaded.problems.len() - 1 {
+        0 => error,
+        remaining => error.with_hint(format!(
+            "run `segue config check` to list {}",
+            format_plural(remaining as u64, "more problem")
+        )),
     })
 }
 
-/// Returns the files to read, in ascending priority.
-fn config_sources(inputs: &ConfigInputs) -> Vec<ConfigSource> {
-    let user = inputs.user_file.clone();
-    user.into_iter().chain(project_file(inputs)).collect()
-}
-
-/// Reads a file and parses its settings. Returns both. `None` if the file does not exist.
-pub(crate) fn read_source(
-    source: &ConfigSource,
-    user_home: Option<&Path>,
-) -> Result<Option<(Vec<u8>, ConfigLayer)>, Vec<ConfigProblem>> {
-    let Some(content) = files::read_bytes(source).map_err(|problem| vec![problem])? else {
-        return Ok(None);
-    };
-    let text = files::decode_text(&content, &source.path).map_err(|problem| vec![problem])?;
-    let layer = read::parse_file(text, &source.path, user_home)?;
-    Ok(Some((content, layer)))
-}
-
-/// Returns the roles without the project's file. The project's file needs trust to give a role more tools than it has
-/// here.
-pub(crate) fn user_roles(inputs: &ConfigInputs) -> RoleRegistry {
-    let user = inputs.user_file.as_ref();
-    let loaded = user.and_then(|user| {
-        read_source(user, inputs.user_home.as_deref())
-            .ok()
-            .flatten()
-    });
-    resolved::resolve_roles(&loaded.map_or_else(ConfigLayer::new, |(_, layer)| layer))
-}
-
-/// Returns the content of a project's file. `None` if it does not exist or cannot be read.
-pub(crate) fn read_project_file(path: &Path) -> Option<Vec<u8>> {
-    let source = ConfigSource {
-        owner: ConfigOwner::Project,
-        path: path.to_owned(),
-        is_required: false,
-    };
-    files::read_bytes(&source).ok().flatten()
-}
-
-impl LoadedConfig {
-    /// Returns the first problem, as the error of a command that needs a valid configuration.
-    pub(crate) fn validation_error(&self) -> Option<CliError> {
-        let first_problem = self.problems.first()?;
-        let error = CliError::from(first_problem);
-        Some(match self.problems.len() - 1 {
-            0 => error,
-            remaining => error.with_hint(format!(
-                "run `segue config check` to list {}",
-                format_plural(remaining as u64, "more problem")
-            )),
-        })
-    }
-}
-
-/// Formats a list of settings, with one name per MCP server and ACP agent: `claude.path, mcp.x`.
-pub(crate) fn format_key_summary(keys: &[ConfigKey]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for key in keys {
-        let path = key.toml_path();
-        let segments = if matches!(path.first(), Some(&("mcp" | "acp"))) {
-            2
-        } else {
-            path.len()
-        };
-        let name: Vec<String> = path
-            .into_iter()
-            .take(segments)
-            .map(format_toml_key)
-            .collect();
-        let name = name.join(".");
-        if !names.contains(&name) {
-            names.push(name);
+impl From<&ConfigProblem> for CliError {
+    fn from(problem: &ConfigProblem) -> Self {
+        let error = Self::usage(problem.to_string());
+        match &problem.hint {
+            Some(hint) => error.with_hint(hint.as_str()),
+            None => error,
         }
     }
-    names.join(", ")
 }
 
-/// Returns line and column of a byte offset, counted from 1, columns in characters.
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.matches('\n').count() + 1;
-    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
-    (line, column)
+impl From<TrustStoreError> for CliError {
+    fn from(error: TrustStoreError) -> Self {
+        let cli_error = Self::failed(error.to_string());
+        let cli_error = match error.source() {
+            Some(cause) => cli_error.with_cause(cause),
+            None => cli_error,
+        };
+        match error {
+            TrustStoreError::Damaged(..) => {
+                cli_error.with_hint("move it away; projects then need your trust again")
+            }
+            TrustStoreError::Read(..) | TrustStoreError::Write(..) => cli_error,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_project_root_is_the_top_of_the_work_tree() {
+        let directory = tempfile::tempdir().unwrap();
+        let root = directory.path().join("project");
+        std::fs::create_dir_all(root.join(".git")).unwrap();
+        std::fs::create_dir_all(root.join("deep")).unwrap();
+        std::fs::write(root.join(".git/HEAD"), "ref: refs/heads/main").unwrap();
+        assert_eq!(project_root(&root.join("deep")), root);
+        std::fs::remove_dir_all(root.join(".git")).unwrap();
+        assert_eq!(project_root(&root.join("deep")), root.join("deep"));
+        std::fs::write(root.join(".git"), "gitdir: /other").unwrap();
+        assert_eq!(project_root(&root.join("deep")), root);
+    }
 }

@@ -5,14 +5,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use segue_api::config::{
-    ConfigFileOwner, ConfigFileState, ListedConfigFile, ListedProblem, ListedSetting, SettingOrigin,
+    ConfigFileOwner, ConfigFileState, ListedConfigFile, ListedProblem, ListedSetting,
+    SettingOrigin, SettingValue,
 };
 
 use crate::app;
 use crate::cli::{ConfigArgs, ConfigCheckArgs, ConfigCommand, ConfigPathArgs, ConfigShowArgs};
 use crate::config::{
     self, ConfigEntry, ConfigFile, ConfigFileStatus, ConfigFlags, ConfigKey, ConfigLayer,
-    ConfigOrigin, ConfigOwner, ConfigProblem, ConfigSource, ProblemLocation, format_toml_key,
+    ConfigOrigin, ConfigOwner, ConfigProblem, ConfigSource, ConfigValue, ProblemLocation,
+    format_toml_key,
 };
 use crate::error::{CliError, ExitKind};
 use crate::frontend::Frontend;
@@ -79,9 +81,9 @@ fn format_toml(settings: &ConfigLayer, with_origin: bool) -> Vec<String> {
 }
 
 /// Returns the value of a setting, masked if it is a secret.
-pub(super) fn masked_value(key: &ConfigKey, entry: &ConfigEntry) -> config::ConfigValue {
+pub(super) fn masked_value(key: &ConfigKey, entry: &ConfigEntry) -> ConfigValue {
     if key.is_secret() {
-        config::ConfigValue::Text(SECRET_MASK.into())
+        ConfigValue::Text(SECRET_MASK.into())
     } else {
         entry.value.clone()
     }
@@ -101,8 +103,23 @@ pub(super) fn setting_json((key, entry): (&ConfigKey, &ConfigEntry)) -> ListedSe
     };
     ListedSetting {
         key: key.to_string(),
-        value: masked_value(key, entry).to_json(),
+        value: value_json(masked_value(key, entry)),
         origin,
+    }
+}
+
+fn value_json(value: ConfigValue) -> SettingValue {
+    match value {
+        ConfigValue::Bool(on) => SettingValue::Bool(on),
+        ConfigValue::Count(count) => SettingValue::Count(count),
+        ConfigValue::Seconds(time) if time.subsec_nanos() == 0 => {
+            SettingValue::Count(time.as_secs())
+        }
+        ConfigValue::Seconds(time) => SettingValue::Number(time.as_secs_f64()),
+        ConfigValue::Policy(policy) => SettingValue::Text(policy.as_str().to_owned()),
+        ConfigValue::Money(cost) => SettingValue::Number(config::to_dollars(cost)),
+        ConfigValue::Text(text) => SettingValue::Text(text),
+        ConfigValue::TextList(texts) => SettingValue::List(texts),
     }
 }
 

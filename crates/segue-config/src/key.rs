@@ -7,14 +7,14 @@ use segue_core::agent::{PermissionPolicy, RoleRegistry};
 use segue_core::id::ProviderId;
 use segue_core::scope::RoleName;
 
-use super::value::{ConfigValue, format_toml_key};
+use super::setting::{ConfigValue, format_toml_key};
 
 /// Value that selects no agent at all.
-pub(crate) const NO_AGENT: &str = "none";
+pub const NO_AGENT: &str = "none";
 
 /// A setting. The order of the variants is the order of the output.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ConfigKey {
+pub enum ConfigKey {
     Prefer,
     /// Providers to use while an agent is in cooldown.
     Fallback,
@@ -44,7 +44,7 @@ pub(crate) enum ConfigKey {
 
 /// Phase of a turn that has a timeout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum TimeoutPhase {
+pub enum TimeoutPhase {
     Start,
     FirstOutput,
     Silence,
@@ -53,7 +53,7 @@ pub(crate) enum TimeoutPhase {
 
 /// An agent that can be configured.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ConfiguredAgent {
+pub enum ConfiguredAgent {
     Claude,
     Codex,
     Gemini,
@@ -63,7 +63,7 @@ pub(crate) enum ConfiguredAgent {
 
 /// A setting of one agent.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum AgentKey {
+pub enum AgentKey {
     Path,
     AcpPath,
     Transports,
@@ -80,7 +80,7 @@ pub(crate) enum AgentKey {
 
 /// A setting of one MCP server.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum McpKey {
+pub enum McpKey {
     Command,
     Args,
     Url,
@@ -90,7 +90,7 @@ pub(crate) enum McpKey {
 
 /// Kind of tokens that has a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum PriceKey {
+pub enum PriceKey {
     Input,
     Output,
     Cached,
@@ -98,7 +98,7 @@ pub(crate) enum PriceKey {
 
 /// A setting of one role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum RoleKey {
+pub enum RoleKey {
     Role,
     Instructions,
     AllowedTools,
@@ -106,14 +106,14 @@ pub(crate) enum RoleKey {
 }
 
 impl RoleKey {
-    pub(crate) const ALL: [Self; 4] = [
+    pub const ALL: [Self; 4] = [
         Self::Role,
         Self::Instructions,
         Self::AllowedTools,
         Self::ToolInstructions,
     ];
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Role => "role",
             Self::Instructions => "instructions",
@@ -124,9 +124,9 @@ impl RoleKey {
 }
 
 impl PriceKey {
-    pub(crate) const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Cached];
+    pub const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Cached];
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Input => "input",
             Self::Output => "output",
@@ -136,9 +136,9 @@ impl PriceKey {
 }
 
 impl TimeoutPhase {
-    pub(crate) const ALL: [Self; 4] = [Self::Start, Self::FirstOutput, Self::Silence, Self::Turn];
+    pub const ALL: [Self; 4] = [Self::Start, Self::FirstOutput, Self::Silence, Self::Turn];
 
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Start => "start",
             Self::FirstOutput => "first",
@@ -150,10 +150,10 @@ impl TimeoutPhase {
 
 impl ConfiguredAgent {
     /// Agents that need no configuration, in the default order.
-    pub(crate) const BUILT_IN: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
+    pub const BUILT_IN: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
 
     /// Returns the known agent of this name.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "claude" => Some(Self::Claude),
             "codex" => Some(Self::Codex),
@@ -163,7 +163,7 @@ impl ConfiguredAgent {
     }
 
     /// Returns the name of the provider.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         match self {
             Self::Claude => "claude".into(),
             Self::Codex => "codex".into(),
@@ -173,12 +173,12 @@ impl ConfiguredAgent {
     }
 
     /// Returns the provider. `None` if the name is not valid for a provider.
-    pub(crate) fn provider_id(&self) -> Option<ProviderId> {
+    pub fn provider_id(&self) -> Option<ProviderId> {
         ProviderId::parse(&self.name()).ok()
     }
 
     /// Returns the default name of the agent's program.
-    pub(crate) fn default_program(&self) -> Option<&'static str> {
+    pub fn default_program(&self) -> Option<&'static str> {
         let name = self.name();
         let known_agent = KNOWN_AGENTS
             .iter()
@@ -187,7 +187,7 @@ impl ConfiguredAgent {
     }
 
     /// Returns the names of the agent's transports.
-    pub(crate) fn transports(&self) -> &'static [&'static str] {
+    pub fn transports(&self) -> &'static [&'static str] {
         match self {
             Self::Claude => &["stream-json", "acp"],
             Self::Codex => &["app-server", "exec", "acp"],
@@ -197,14 +197,14 @@ impl ConfiguredAgent {
     }
 
     /// Returns `true` if a separate program provides ACP for the agent.
-    pub(crate) fn has_acp_adapter(&self) -> bool {
+    pub fn has_acp_adapter(&self) -> bool {
         matches!(self, Self::Claude | Self::Codex)
     }
 }
 
 impl ConfigKey {
     /// Returns the names from the outermost table to the setting.
-    pub(crate) fn toml_path(&self) -> Vec<&str> {
+    pub fn toml_path(&self) -> Vec<&str> {
         match self {
             Self::Prefer => vec!["prefer"],
             Self::Fallback => vec!["fallback"],
@@ -258,11 +258,7 @@ impl ConfigKey {
 
     /// Returns the reason why a project needs the user's trust to set this value, given the roles without the project.
     /// `None` if it needs none.
-    pub(crate) fn trust_reason(
-        &self,
-        value: &ConfigValue,
-        roles: &RoleRegistry,
-    ) -> Option<&'static str> {
+    pub fn trust_reason(&self, value: &ConfigValue, roles: &RoleRegistry) -> Option<&'static str> {
         // A project may always deny all permissions, because that can do no harm.
         let denies_all = *value == ConfigValue::Policy(PermissionPolicy::Deny);
         match self {
@@ -309,7 +305,7 @@ impl ConfigKey {
     }
 
     /// Returns `true` if the value must not be printed.
-    pub(crate) fn is_secret(&self) -> bool {
+    pub fn is_secret(&self) -> bool {
         const SECRET_WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"];
         match self {
             Self::Agent(_, AgentKey::Env(name))

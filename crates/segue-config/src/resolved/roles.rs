@@ -6,12 +6,12 @@ use segue_core::agent::{RoleOverride, RoleRegistry};
 use segue_core::scope::RoleName;
 
 use super::locate_problem;
-use crate::config::key::{ConfigKey, RoleKey};
-use crate::config::problem::{ConfigProblem, ValueError};
-use crate::config::value::{ConfigLayer, ConfigValue};
+use crate::key::{ConfigKey, RoleKey};
+use crate::problem::{ConfigProblem, ValueError};
+use crate::setting::{ConfigLayer, ConfigValue};
 
 /// Returns the built-in roles with the changes of the settings, and the roles that the settings add.
-pub(crate) fn resolve_roles(settings: &ConfigLayer) -> RoleRegistry {
+pub fn resolve_roles(settings: &ConfigLayer) -> RoleRegistry {
     let mut overrides: BTreeMap<&RoleName, RoleOverride> = BTreeMap::new();
     for (key, entry) in settings {
         let ConfigKey::Role(name, key) = key else {
@@ -42,7 +42,7 @@ pub(crate) fn resolve_roles(settings: &ConfigLayer) -> RoleRegistry {
 }
 
 /// Returns the problems of roles that no source describes.
-pub(super) fn find_undescribed_roles(settings: &ConfigLayer) -> Vec<ConfigProblem> {
+pub(crate) fn find_undescribed_roles(settings: &ConfigLayer) -> Vec<ConfigProblem> {
     let roles = resolve_roles(settings);
     let mut problems = Vec::new();
     let mut last_reported = None;

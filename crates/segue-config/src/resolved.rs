@@ -17,49 +17,49 @@ use segue_core::spend::{Price, Prices};
 use super::ConfigFlags;
 use super::key::{AgentKey, ConfigKey, ConfiguredAgent, McpKey, NO_AGENT, PriceKey, TimeoutPhase};
 use super::problem::{ConfigProblem, ProblemLocation, ValueError};
-use super::value::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue};
-pub(crate) use roles::resolve_roles;
+use super::setting::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue};
+pub use roles::resolve_roles;
 
 /// The effective configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Config {
+pub struct Config {
     /// Providers in the order in which segue chooses one, if the user names none.
-    pub(crate) preferred_providers: Vec<ProviderId>,
+    pub preferred_providers: Vec<ProviderId>,
     /// Defaults for agents that are not configured.
-    pub(crate) defaults: AgentDefaults,
+    pub defaults: AgentDefaults,
     /// Known agents, and the user's own agents that have a `path`.
-    pub(crate) agents: BTreeMap<ConfiguredAgent, AgentConfig>,
+    pub agents: BTreeMap<ConfiguredAgent, AgentConfig>,
     /// MCP servers that agents receive.
-    pub(crate) mcp_servers: Vec<McpServer>,
+    pub mcp_servers: Vec<McpServer>,
     /// Maximum number of tokens of a brief and its prompt.
-    pub(crate) budget: u64,
+    pub budget: u64,
     /// Prices of models.
-    pub(crate) prices: Prices,
+    pub prices: Prices,
     /// Policy for failures, cooldowns and context limits of agents.
-    pub(crate) policy: Policy,
+    pub policy: Policy,
     /// Available roles of agents.
-    pub(crate) roles: RoleRegistry,
+    pub roles: RoleRegistry,
     /// Provider that refines checkpoints. `None` if no agent does.
-    pub(crate) summariser: Option<ProviderId>,
+    pub summariser: Option<ProviderId>,
 }
 
 /// Configuration of one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct AgentConfig {
+pub struct AgentConfig {
     /// Program of the agent, as an absolute path or a name on `PATH`.
-    pub(crate) path: Option<String>,
+    pub path: Option<String>,
     /// Program that provides ACP for the agent, as an absolute path or a name on `PATH`.
-    pub(crate) acp_path: Option<String>,
-    pub(crate) transports: Vec<String>,
-    pub(crate) model: Option<String>,
-    pub(crate) mode: Option<String>,
-    pub(crate) args: Vec<String>,
-    pub(crate) env: Vec<(String, String)>,
-    pub(crate) defaults: AgentDefaults,
+    pub acp_path: Option<String>,
+    pub transports: Vec<String>,
+    pub model: Option<String>,
+    pub mode: Option<String>,
+    pub args: Vec<String>,
+    pub env: Vec<(String, String)>,
+    pub defaults: AgentDefaults,
 }
 
 /// Returns the default settings.
-pub(crate) fn default_settings() -> ConfigLayer {
+pub fn default_settings() -> ConfigLayer {
     let timeouts = Timeouts::default();
     let agent_names = ConfiguredAgent::BUILT_IN
         .iter()
@@ -90,7 +90,7 @@ pub(crate) fn default_settings() -> ConfigLayer {
 }
 
 /// Returns the settings from the command line.
-pub(crate) fn flag_settings(flags: &ConfigFlags) -> ConfigLayer {
+pub fn flag_settings(flags: &ConfigFlags) -> ConfigLayer {
     let permissions = flags
         .permissions
         .map(|policy| (ConfigKey::Permissions, ConfigValue::Policy(policy)));
@@ -120,7 +120,7 @@ fn build_layer(
 }
 
 /// Returns the problems of settings that no source completes.
-pub(crate) fn find_incomplete_settings(settings: &ConfigLayer) -> Vec<ConfigProblem> {
+pub fn find_incomplete_settings(settings: &ConfigLayer) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     let has_path = |name: &str| {
         settings.contains_key(&ConfigKey::Agent(
@@ -172,7 +172,7 @@ fn locate_problem(entry: &ConfigEntry, error: ValueError) -> Option<ConfigProble
 
 impl Config {
     /// Builds the configuration from the merged settings.
-    pub(crate) fn from_settings(settings: &ConfigLayer) -> Self {
+    pub fn from_settings(settings: &ConfigLayer) -> Self {
         let view = SettingsView(settings);
         let mut agents: BTreeMap<ConfiguredAgent, AgentConfig> = ConfiguredAgent::BUILT_IN
             .into_iter()
@@ -207,7 +207,7 @@ impl Config {
 
     /// Returns the agents in the order in which segue chooses one: the preferred agents, then the others in default
     /// order.
-    pub(crate) fn agents_by_preference(&self) -> Vec<(ProviderId, &ConfiguredAgent, &AgentConfig)> {
+    pub fn agents_by_preference(&self) -> Vec<(ProviderId, &ConfiguredAgent, &AgentConfig)> {
         let agents = self.agents.iter();
         let mut all: Vec<_> = agents
             .filter_map(|(agent, config)| Some((agent.provider_id()?, agent, config)))
@@ -217,7 +217,7 @@ impl Config {
     }
 
     /// Returns the position of a provider in the order of preference, `usize::MAX` if it is not listed.
-    pub(crate) fn preference_rank(&self, provider: &ProviderId) -> usize {
+    pub fn preference_rank(&self, provider: &ProviderId) -> usize {
         let position = self
             .preferred_providers
             .iter()

@@ -3,19 +3,17 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::error::CliError;
-
 /// A problem of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConfigProblem {
-    pub(crate) location: ProblemLocation,
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
+pub struct ConfigProblem {
+    pub location: ProblemLocation,
+    pub message: String,
+    pub hint: Option<String>,
 }
 
 /// Location of a problem.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ProblemLocation {
+pub enum ProblemLocation {
     /// A position in a file. Lines and columns count from 1, columns in characters.
     Position {
         path: PathBuf,
@@ -30,25 +28,25 @@ pub(crate) enum ProblemLocation {
 
 /// A problem of a value, without its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ValueError {
-    pub(crate) message: String,
-    pub(crate) hint: Option<String>,
+pub struct ValueError {
+    pub message: String,
+    pub hint: Option<String>,
 }
 
 impl ValueError {
-    pub(crate) fn new(message: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: None,
         }
     }
 
-    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    pub(crate) fn into_problem(self, location: ProblemLocation) -> ConfigProblem {
+    pub fn into_problem(self, location: ProblemLocation) -> ConfigProblem {
         ConfigProblem {
             location,
             message: self.message,
@@ -59,7 +57,7 @@ impl ValueError {
 
 impl ProblemLocation {
     /// Returns the file of the problem. `None` for a variable of the environment.
-    pub(crate) fn file_path(&self) -> Option<&Path> {
+    pub fn file_path(&self) -> Option<&Path> {
         match self {
             Self::Position { path, .. } | Self::File(path) => Some(path),
             Self::Environment(_) => None,
@@ -82,15 +80,5 @@ impl fmt::Display for ProblemLocation {
 impl fmt::Display for ConfigProblem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.location, self.message)
-    }
-}
-
-impl From<&ConfigProblem> for CliError {
-    fn from(problem: &ConfigProblem) -> Self {
-        let error = Self::usage(problem.to_string());
-        match &problem.hint {
-            Some(hint) => error.with_hint(hint.as_str()),
-            None => error,
-        }
     }
 }

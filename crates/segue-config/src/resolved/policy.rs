@@ -7,11 +7,11 @@ use segue_core::id::ProviderId;
 use segue_core::policy::{AutoCompaction, ContextLimits, Policy};
 
 use super::SettingsView;
-use crate::config::key::{AgentKey, ConfigKey};
-use crate::config::value::{ConfigOrigin, ConfigValue};
+use crate::key::{AgentKey, ConfigKey};
+use crate::setting::{ConfigOrigin, ConfigValue};
 
 /// Returns the default settings.
-pub(super) fn default_settings() -> Vec<(ConfigKey, ConfigValue)> {
+pub(crate) fn default_settings() -> Vec<(ConfigKey, ConfigValue)> {
     let policy = Policy::default();
     let names = policy.fallback.iter().map(ToString::to_string);
     vec![
@@ -32,7 +32,7 @@ pub(super) fn default_settings() -> Vec<(ConfigKey, ConfigValue)> {
 }
 
 impl SettingsView<'_> {
-    pub(super) fn policy(&self) -> Policy {
+    pub(crate) fn policy(&self) -> Policy {
         let default_policy = Policy::default();
         let error_limit = self.count(&ConfigKey::ErrorLimit);
         let error_limit = error_limit.and_then(|limit| u32::try_from(limit).ok());
@@ -80,7 +80,7 @@ impl SettingsView<'_> {
         )
     }
 
-    pub(super) fn count(&self, key: &ConfigKey) -> Option<u64> {
+    pub(crate) fn count(&self, key: &ConfigKey) -> Option<u64> {
         match self.value(key) {
             Some(ConfigValue::Count(count)) => Some(*count),
             _ => None,

@@ -8,13 +8,13 @@ use segue_core::session::SessionRef;
 use segue_core::spend::Cost;
 
 use super::key::{AgentKey, ConfigKey, ConfiguredAgent, McpKey, NO_AGENT, RoleKey, TimeoutPhase};
-use super::nearest::suggest_name;
 use super::problem::ValueError;
-use super::value::ConfigValue;
+use super::setting::ConfigValue;
+use super::suggest::suggest_name;
 
 /// A value before validation.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum UncheckedValue {
+pub enum UncheckedValue {
     Text(String),
     TextList(Vec<String>),
     Bool(bool),
@@ -25,17 +25,17 @@ pub(crate) enum UncheckedValue {
 
 /// Directories that relative paths refer to.
 #[derive(Debug, Clone)]
-pub(crate) struct PathBase {
-    pub(crate) directory: PathBuf,
+pub struct PathBase {
+    pub directory: PathBuf,
     /// Directory that replaces `~`.
-    pub(crate) home: Option<PathBuf>,
+    pub home: Option<PathBuf>,
 }
 
 /// Maximum timeout in seconds: one year.
 const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
 
 /// Validates a value and converts it to the type of the setting.
-pub(crate) fn validate_value(
+pub fn validate_value(
     key: &ConfigKey,
     value: UncheckedValue,
     base: &PathBase,
@@ -375,7 +375,7 @@ fn normalize_path(path: &Path) -> PathBuf {
 }
 
 /// Checks the name of an agent in `[acp.NAME]`.
-pub(crate) fn check_agent_name(name: &str) -> Result<(), ValueError> {
+pub fn check_agent_name(name: &str) -> Result<(), ValueError> {
     let is_lowercase_or_digit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_valid = name.len() <= 60
         && name.starts_with(is_lowercase_or_digit)
@@ -395,7 +395,7 @@ pub(crate) fn check_agent_name(name: &str) -> Result<(), ValueError> {
 ///
 /// Agents prefix the names of its tools with it, `mcp__NAME__TOOL`, and segue's own tools need no permission. Therefore
 /// no name may imitate segue's own, not even through its underscores.
-pub(crate) fn check_server_name(name: &str) -> Result<(), ValueError> {
+pub fn check_server_name(name: &str) -> Result<(), ValueError> {
     if name.eq_ignore_ascii_case("segue") {
         return Err(ValueError::new(
             "`segue` is reserved for segue's own MCP server",
@@ -415,7 +415,7 @@ pub(crate) fn check_server_name(name: &str) -> Result<(), ValueError> {
 }
 
 /// Checks the name of a variable in `env`.
-pub(crate) fn check_variable_name(name: &str) -> Result<(), ValueError> {
+pub fn check_variable_name(name: &str) -> Result<(), ValueError> {
     if name.is_empty() || name.contains(|c: char| c == '=' || c.is_control()) {
         return Err(ValueError::new(format!(
             "{name:?} is not a valid variable name"
@@ -425,7 +425,7 @@ pub(crate) fn check_variable_name(name: &str) -> Result<(), ValueError> {
 }
 
 /// Checks the name of a header in `headers`.
-pub(crate) fn check_header_name(name: &str) -> Result<(), ValueError> {
+pub fn check_header_name(name: &str) -> Result<(), ValueError> {
     let is_valid_char = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
     if name.is_empty() || !name.chars().all(is_valid_char) {
         return Err(ValueError::new(format!(
@@ -436,7 +436,7 @@ pub(crate) fn check_header_name(name: &str) -> Result<(), ValueError> {
 }
 
 /// Checks the prefix of a model name in `[prices.NAME]` and `context_limits`.
-pub(crate) fn check_model_prefix(prefix: &str) -> Result<(), ValueError> {
+pub fn check_model_prefix(prefix: &str) -> Result<(), ValueError> {
     if prefix.is_empty() || prefix.len() > 200 || prefix.contains(char::is_control) {
         return Err(ValueError::new(format!(
             "{prefix:?} is not a valid prefix of a model name"

@@ -10,15 +10,15 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::accept::{
+use super::key::{AgentKey, ConfigKey, ConfiguredAgent, TimeoutPhase};
+use super::line_and_column;
+use super::problem::{ConfigProblem, ProblemLocation, ValueError};
+use super::setting::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue, format_toml_key};
+use super::suggest::suggest_name;
+use super::validate::{
     PathBase, UncheckedValue, check_agent_name, check_model_prefix, check_server_name,
     check_variable_name, validate_value,
 };
-use super::key::{AgentKey, ConfigKey, ConfiguredAgent, TimeoutPhase};
-use super::line_and_column;
-use super::nearest::suggest_name;
-use super::problem::{ConfigProblem, ProblemLocation, ValueError};
-use super::value::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue, format_toml_key};
 
 const TOP_LEVEL_KEYS: [&str; 17] = [
     "prefer",
@@ -62,7 +62,7 @@ type TableItem<'a, 'i> = (
 );
 
 /// Parses the text of the file at `path`.
-pub(crate) fn parse_file(
+pub fn parse_file(
     text: &str,
     path: &Path,
     home: Option<&Path>,

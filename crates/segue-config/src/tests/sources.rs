@@ -192,23 +192,9 @@ fn a_broken_file_is_ignored_completely() {
     );
     let statuses: Vec<ConfigFileStatus> = loaded.files.iter().map(|file| file.status).collect();
     assert_eq!(statuses, [ConfigFileStatus::Broken, ConfigFileStatus::Read]);
-    let error = loaded.validation_error().unwrap();
+    let problem = loaded.problems.first().unwrap().to_string();
     assert!(
-        error
-            .message
-            .contains("config.toml:2:1: unknown setting `x`"),
-        "{}",
-        error.message
+        problem.contains("config.toml:2:1: unknown setting `x`"),
+        "{problem}"
     );
-}
-
-#[test]
-fn the_project_root_is_the_top_of_the_work_tree() {
-    let fixture = ConfigFixture::new("", "");
-    let root = fixture.0.path().join("project");
-    assert_eq!(project_root(&root.join("deep")), root);
-    fs::remove_dir_all(root.join(".git")).unwrap();
-    assert_eq!(project_root(&root.join("deep")), root.join("deep"));
-    fs::write(root.join(".git"), "gitdir: /other").unwrap();
-    assert_eq!(project_root(&root.join("deep")), root);
 }

@@ -1,14 +1,14 @@
 //! Parser of the `prices` tables.
 
 use super::{ConfigParser, TableItem};
-use crate::config::format_toml_key;
-use crate::config::key::{ConfigKey, PriceKey};
-use crate::config::problem::ValueError;
+use crate::format_toml_key;
+use crate::key::{ConfigKey, PriceKey};
+use crate::problem::ValueError;
 
 const PRICE_KEYS: [&str; 3] = ["input", "output", "cached"];
 
 impl ConfigParser<'_> {
-    pub(super) fn parse_price(&mut self, model: &str, (name, value): TableItem<'_, '_>) {
+    pub(crate) fn parse_price(&mut self, model: &str, (name, value): TableItem<'_, '_>) {
         let section = format!("prices.{}", format_toml_key(model));
         let problems_before = self.problems.len();
         for item @ (name, _) in self.expect_table(&section, value).into_iter().flatten() {

@@ -6,8 +6,8 @@ use segue_agents::{SessionDefault, Timeouts};
 use segue_core::agent::{McpEndpoint, McpServer};
 
 use super::*;
-use crate::config::accept::check_server_name;
-use crate::config::key::McpKey;
+use crate::key::McpKey;
+use crate::validate::check_server_name;
 
 /// Returns the configuration of one file.
 fn resolve_config(text: &str) -> Config {

@@ -3,14 +3,14 @@
 use segue_core::agent::RoleRegistry;
 
 use super::key::{AgentKey, ConfigKey};
-use super::value::ConfigLayer;
+use super::setting::ConfigLayer;
 
 /// Merges all layers. Later layers have priority.
 ///
 /// In general a setting replaces only itself. Some settings are replaced as a group: the `session` of an agent, an MCP
 /// server and the price of a model, because a mix of two sources makes no sense. A setting for all agents also replaces
 /// the settings for single agents from layers of lower priority, so that a file never overrides a flag or a variable.
-pub(crate) fn merge_layers(layers: impl IntoIterator<Item = ConfigLayer>) -> ConfigLayer {
+pub fn merge_layers(layers: impl IntoIterator<Item = ConfigLayer>) -> ConfigLayer {
     let mut merged = ConfigLayer::new();
     for layer in layers {
         for key in layer.keys() {
@@ -45,10 +45,7 @@ fn should_replace(upper: &ConfigKey, lower: &ConfigKey) -> bool {
 
 /// Removes the settings that need the user's trust from a project's layer, given the roles without the project. Returns
 /// the removed keys.
-pub(crate) fn remove_keys_needing_trust(
-    layer: &mut ConfigLayer,
-    roles: &RoleRegistry,
-) -> Vec<ConfigKey> {
+pub fn remove_keys_needing_trust(layer: &mut ConfigLayer, roles: &RoleRegistry) -> Vec<ConfigKey> {
     let key_needing_trust = |(key, entry): (&ConfigKey, &super::ConfigEntry)| {
         let reason = key.trust_reason(&entry.value, roles);
         reason.is_some().then(|| key.clone())

@@ -2,13 +2,13 @@
 
 use std::ffi::OsString;
 
-use super::accept::{PathBase, UncheckedValue, validate_value};
 use super::key::{AgentKey, ConfigKey, ConfiguredAgent, TimeoutPhase};
 use super::problem::{ConfigProblem, ProblemLocation, ValueError};
-use super::value::{ConfigEntry, ConfigLayer, ConfigOrigin};
+use super::setting::{ConfigEntry, ConfigLayer, ConfigOrigin};
+use super::validate::{PathBase, UncheckedValue, validate_value};
 
 /// Returns the supported variables, each with its setting.
-pub(crate) fn supported_variables() -> Vec<(String, ConfigKey)> {
+pub fn supported_variables() -> Vec<(String, ConfigKey)> {
     let mut variables = vec![
         ("SEGUE_PERMISSIONS".to_owned(), ConfigKey::Permissions),
         (
@@ -34,7 +34,7 @@ pub(crate) fn supported_variables() -> Vec<(String, ConfigKey)> {
 }
 
 /// Reads the settings of the environment. An empty variable counts as not set.
-pub(crate) fn read_variables(
+pub fn read_variables(
     env_var: impl Fn(&str) -> Option<OsString>,
     base: &PathBase,
 ) -> (ConfigLayer, Vec<ConfigProblem>) {

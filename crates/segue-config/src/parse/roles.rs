@@ -3,12 +3,12 @@
 use segue_core::scope::RoleName;
 
 use super::{ConfigParser, TableItem};
-use crate::config::format_toml_key;
-use crate::config::key::{ConfigKey, RoleKey};
-use crate::config::problem::ValueError;
+use crate::format_toml_key;
+use crate::key::{ConfigKey, RoleKey};
+use crate::problem::ValueError;
 
 /// Checks the name of a role in `[roles.NAME]`.
-pub(super) fn check_role_name(name: &str) -> Result<(), ValueError> {
+pub(crate) fn check_role_name(name: &str) -> Result<(), ValueError> {
     let parsed = RoleName::parse(name);
     parsed
         .map(drop)
@@ -16,7 +16,7 @@ pub(super) fn check_role_name(name: &str) -> Result<(), ValueError> {
 }
 
 impl ConfigParser<'_> {
-    pub(super) fn parse_role(&mut self, role: &str, (_, value): TableItem<'_, '_>) {
+    pub(crate) fn parse_role(&mut self, role: &str, (_, value): TableItem<'_, '_>) {
         let Ok(role) = RoleName::parse(role) else {
             return;
         };

@@ -45,6 +45,7 @@ impl ConfigFixture {
             home: self.0.path().join("home"),
             user_home: Some("/u".into()),
             cwd: self.0.path().join("project/deep"),
+            project_root: self.0.path().join("project"),
             user_file: Some(ConfigSource {
                 owner: ConfigOwner::User,
                 path: self.user_file(),
@@ -70,5 +71,5 @@ impl ConfigFixture {
 }
 
 fn parse_text(text: &str) -> Result<ConfigLayer, Vec<ConfigProblem>> {
-    read::parse_file(text, Path::new("/etc/c.toml"), Some(Path::new("/u")))
+    parse::parse_file(text, Path::new("/etc/c.toml"), Some(Path::new("/u")))
 }

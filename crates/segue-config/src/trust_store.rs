@@ -12,64 +12,63 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::error::CliError;
-
 const TRUST_FILE_NAME: &str = "trusted.json";
+
+/// Error of reading or changing the list of trusted files.
+#[derive(Debug, thiserror::Error)]
+pub enum TrustStoreError {
+    /// The list cannot be read.
+    #[error("cannot read {}", .0.display())]
+    Read(PathBuf, #[source] std::io::Error),
+    /// The list has no valid content.
+    #[error("{} is damaged", .0.display())]
+    Damaged(PathBuf, #[source] serde_json::Error),
+    /// The list cannot be written.
+    #[error("cannot write {}", .0.display())]
+    Write(PathBuf, #[source] std::io::Error),
+}
 
 /// List of trusted files, as `trusted.json` contains it.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct TrustStore {
-    pub(crate) files: Vec<TrustedFile>,
+pub struct TrustStore {
+    pub files: Vec<TrustedFile>,
 }
 
 /// A file with the content that the user trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct TrustedFile {
-    pub(crate) path: PathBuf,
+pub struct TrustedFile {
+    pub path: PathBuf,
     /// SHA-256 of the content, in hexadecimal.
-    pub(crate) sha256: String,
+    pub sha256: String,
     /// Time at which the user trusted the file, in RFC 3339 format.
-    pub(crate) trusted_at: String,
+    pub trusted_at: String,
 }
 
 impl TrustStore {
     /// Reads the list from segue's home. Returns an empty list if the file does not exist.
-    pub(crate) fn load(home: &Path) -> Result<Self, CliError> {
+    pub fn load(home: &Path) -> Result<Self, TrustStoreError> {
         let path = home.join(TRUST_FILE_NAME);
         let content = match std::fs::read(&path) {
             Ok(content) => content,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            Err(error) => {
-                let message = format!("cannot read {}", path.display());
-                return Err(CliError::failed(message).with_cause(&error));
-            }
+            Err(error) => return Err(TrustStoreError::Read(path, error)),
         };
-        serde_json::from_slice(&content).map_err(|error| {
-            CliError::failed(format!("{} is damaged", path.display()))
-                .with_cause(&error)
-                .with_hint("move it away; projects then need your trust again")
-        })
+        serde_json::from_slice(&content).map_err(|error| TrustStoreError::Damaged(path, error))
     }
 
     /// Returns `true` if the file at `path` is trusted with exactly this content.
-    pub(crate) fn is_trusted(&self, path: &Path, content: &[u8]) -> bool {
+    pub fn is_trusted(&self, path: &Path, content: &[u8]) -> bool {
         let file = self.files.iter().find(|file| file.path == path);
         file.is_some_and(|file| file.sha256 == sha256_hex(content))
     }
 
     /// Reads the list, applies `change` and saves the list. Holds a lock, so that no other process changes the list
     /// concurrently. Replaces the file atomically, so that no process reads a partial list.
-    pub(crate) fn update<T>(
+    pub fn update<T>(
         home: &Path,
         change: impl FnOnce(&mut Self) -> T,
-    ) -> Result<T, CliError> {
-        let write_error = |error: std::io::Error| {
-            CliError::failed(format!(
-                "cannot write {}",
-                home.join(TRUST_FILE_NAME).display()
-            ))
-            .with_cause(&error)
-        };
+    ) -> Result<T, TrustStoreError> {
+        let write_error = |error| TrustStoreError::Write(home.join(TRUST_FILE_NAME), error);
         DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -110,7 +109,7 @@ fn open_private_file(path: &Path) -> std::io::Result<File> {
 }
 
 /// Returns the SHA-256 of the content in hexadecimal.
-pub(crate) fn sha256_hex(content: &[u8]) -> String {
+pub fn sha256_hex(content: &[u8]) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(content) {
         let _ = write!(hex, "{byte:02x}");

@@ -5,25 +5,24 @@ use std::fmt::{self, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segue_api::config::SettingValue;
 use segue_core::agent::PermissionPolicy;
 use segue_core::spend::Cost;
 
 use super::ConfigKey;
 
 /// Settings of one source, or the settings that result from the merge of all sources.
-pub(crate) type ConfigLayer = BTreeMap<ConfigKey, ConfigEntry>;
+pub type ConfigLayer = BTreeMap<ConfigKey, ConfigEntry>;
 
 /// A value and its origin.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ConfigEntry {
-    pub(crate) value: ConfigValue,
-    pub(crate) origin: ConfigOrigin,
+pub struct ConfigEntry {
+    pub value: ConfigValue,
+    pub origin: ConfigOrigin,
 }
 
 /// Value of a setting, whose kind depends on the setting.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ConfigValue {
+pub enum ConfigValue {
     Text(String),
     TextList(Vec<String>),
     Bool(bool),
@@ -35,7 +34,7 @@ pub(crate) enum ConfigValue {
 
 /// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ConfigOrigin {
+pub enum ConfigOrigin {
     Default,
     File {
         path: PathBuf,
@@ -59,7 +58,7 @@ impl fmt::Display for ConfigOrigin {
 
 impl ConfigValue {
     /// Formats the value as TOML.
-    pub(crate) fn to_toml(&self) -> String {
+    pub fn to_toml(&self) -> String {
         match self {
             Self::Text(text) => format_toml_string(text),
             Self::TextList(texts) => {
@@ -75,19 +74,6 @@ impl ConfigValue {
             Self::Money(cost) => to_dollars(*cost).to_string(),
         }
     }
-
-    pub(crate) fn to_json(&self) -> SettingValue {
-        match self {
-            Self::Text(text) => SettingValue::Text(text.clone()),
-            Self::TextList(texts) => SettingValue::List(texts.clone()),
-            Self::Bool(on) => SettingValue::Bool(*on),
-            Self::Seconds(time) if time.subsec_nanos() == 0 => SettingValue::Count(time.as_secs()),
-            Self::Seconds(time) => SettingValue::Number(time.as_secs_f64()),
-            Self::Count(count) => SettingValue::Count(*count),
-            Self::Policy(policy) => SettingValue::Text(policy.as_str().to_owned()),
-            Self::Money(cost) => SettingValue::Number(to_dollars(*cost)),
-        }
-    }
 }
 
 /// Converts an amount to a number of dollars. The result equals the configured number, because every amount was parsed
@@ -96,7 +82,7 @@ impl ConfigValue {
     clippy::cast_precision_loss,
     reason = "the amount was parsed from a float"
 )]
-fn to_dollars(cost: Cost) -> f64 {
+pub fn to_dollars(cost: Cost) -> f64 {
     cost.micros() as f64 / 1e6
 }
 
@@ -127,7 +113,7 @@ fn is_invisible(c: char) -> bool {
 }
 
 /// Formats a key of a table, in quotes if TOML requires them.
-pub(crate) fn format_toml_key(name: &str) -> String {
+pub fn format_toml_key(name: &str) -> String {
     let is_bare_char = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     if !name.is_empty() && name.chars().all(is_bare_char) {
         name.to_owned()

@@ -3,15 +3,15 @@
 use std::ops::Range;
 
 use super::{ConfigParser, TableItem};
-use crate::config::accept::{check_header_name, check_variable_name};
-use crate::config::format_toml_key;
-use crate::config::key::{ConfigKey, McpKey};
-use crate::config::problem::ValueError;
+use crate::format_toml_key;
+use crate::key::{ConfigKey, McpKey};
+use crate::problem::ValueError;
+use crate::validate::{check_header_name, check_variable_name};
 
 const MCP_KEYS: [&str; 5] = ["command", "args", "env", "url", "headers"];
 
 impl ConfigParser<'_> {
-    pub(super) fn parse_server(&mut self, server: &str, (name, value): TableItem<'_, '_>) {
+    pub(crate) fn parse_server(&mut self, server: &str, (name, value): TableItem<'_, '_>) {
         let section = format!("mcp.{}", format_toml_key(server));
         let problems_before = self.problems.len();
         let key = |key: McpKey| ConfigKey::Mcp(server.to_owned(), key);

@@ -8,35 +8,30 @@ use super::line_and_column;
 use super::problem::{ConfigProblem, ProblemLocation, ValueError};
 
 /// File name of a project's configuration.
-pub(crate) const PROJECT_FILE_NAME: &str = "segue.toml";
+pub const PROJECT_FILE_NAME: &str = "segue.toml";
 
 /// Maximum size of a configuration file, in bytes.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// Owner of a configuration file: the user, whose file applies to all projects, or one project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum ConfigOwner {
+pub enum ConfigOwner {
     User,
     Project,
 }
 
 /// Location of a configuration file that segue reads if it exists.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ConfigSource {
-    pub(crate) owner: ConfigOwner,
-    pub(crate) path: PathBuf,
+pub struct ConfigSource {
+    pub owner: ConfigOwner,
+    pub path: PathBuf,
     /// Whether a missing file is an error. It is one if the user named the file, for example in `SEGUE_CONFIG`.
-    pub(crate) is_required: bool,
-}
-
-/// Returns the directory whose `segue.toml` applies: the top of the git work tree, or `cwd` outside of git.
-pub(crate) fn project_root(cwd: &Path) -> &Path {
-    segue_catalog::work_tree_root(cwd).unwrap_or(cwd)
+    pub is_required: bool,
 }
 
 /// Reads a file. `None` if an optional file does not exist. Fails if the file is larger than [`MAX_FILE_BYTES`] or is
 /// not a regular file.
-pub(crate) fn read_bytes(source: &ConfigSource) -> Result<Option<Vec<u8>>, ConfigProblem> {
+pub fn read_bytes(source: &ConfigSource) -> Result<Option<Vec<u8>>, ConfigProblem> {
     let path = &source.path;
     let to_problem = |message: String| {
         ValueError::new(message).into_problem(ProblemLocation::File(path.clone()))
@@ -68,7 +63,7 @@ fn is_absent(error: &std::io::Error) -> bool {
 }
 
 /// Decodes the text of a file. Fails if it is not valid UTF-8.
-pub(crate) fn decode_text<'b>(bytes: &'b [u8], path: &Path) -> Result<&'b str, ConfigProblem> {
+pub fn decode_text<'b>(bytes: &'b [u8], path: &Path) -> Result<&'b str, ConfigProblem> {
     std::str::from_utf8(bytes).map_err(|error| {
         let valid_bytes = bytes.get(..error.valid_up_to()).unwrap_or_default();
         let valid_text = String::from_utf8_lossy(valid_bytes);
