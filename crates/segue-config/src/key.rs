@@ -1,341 +1,152 @@
-//! The keys of all settings.
+//! Keys of settings.
 
+use std::cmp::Ordering;
 use std::fmt;
 
-use segue_agents::known::KNOWN_AGENTS;
-use segue_core::agent::{PermissionPolicy, RoleRegistry};
-use segue_core::id::ProviderId;
+use segue_core::agent::RoleRegistry;
 use segue_core::scope::RoleName;
 
-use super::setting::{ConfigValue, format_toml_key};
+use crate::definition::{ProjectAccess, SETTING_PLACES, SettingPlace};
+use crate::layer::{ConfigValue, format_toml_path};
 
 /// Value that selects no agent at all.
 pub const NO_AGENT: &str = "none";
 
-/// A setting. The order of the variants is the order of the output.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ConfigKey {
-    Prefer,
-    /// Providers to use while an agent is in cooldown.
-    Fallback,
-    Permissions,
-    /// Maximum number of tokens of a brief and its prompt.
-    Budget,
-    /// Switch for automatic compaction.
-    CompactionAuto,
-    /// Provider that refines checkpoints.
-    Summariser,
-    /// Number of consecutive failures that ends a native session.
-    ErrorLimit,
-    /// Time without prompts after a failure.
-    Backoff,
-    /// Maximum context of a native session, in tokens.
-    ContextLimit,
-    Timeout(TimeoutPhase),
-    Agent(ConfiguredAgent, AgentKey),
-    Mcp(String, McpKey),
-    /// Price of the models whose name begins with this prefix.
-    Price(String, PriceKey),
-    /// Maximum context of a native session for the models whose name begins with this prefix.
-    ModelLimit(String),
-    /// A setting of an agent's role.
-    Role(RoleName, RoleKey),
-}
-
-/// Phase of a turn that has a timeout.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum TimeoutPhase {
-    Start,
-    FirstOutput,
-    Silence,
-    Turn,
-}
-
-/// An agent that can be configured.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ConfiguredAgent {
-    Claude,
-    Codex,
-    Gemini,
-    /// Any other ACP agent, by its name in the configuration.
-    Acp(String),
-}
-
-/// A setting of one agent.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum AgentKey {
-    Path,
-    AcpPath,
-    Transports,
-    Model,
-    Mode,
-    Args,
-    Permissions,
-    ContextLimit,
-    Timeout(TimeoutPhase),
-    ResumeId,
-    ContinueLast,
-    Env(String),
-}
-
-/// A setting of one MCP server.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum McpKey {
-    Command,
-    Args,
-    Url,
-    Env(String),
-    Header(String),
-}
-
-/// Kind of tokens that has a price.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PriceKey {
-    Input,
-    Output,
-    Cached,
-}
-
-/// A setting of one role.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RoleKey {
-    Role,
-    Instructions,
-    AllowedTools,
-    ToolInstructions,
-}
-
-impl RoleKey {
-    pub const ALL: [Self; 4] = [
-        Self::Role,
-        Self::Instructions,
-        Self::AllowedTools,
-        Self::ToolInstructions,
-    ];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Role => "role",
-            Self::Instructions => "instructions",
-            Self::AllowedTools => "allowed_tools",
-            Self::ToolInstructions => "tool_instructions",
-        }
-    }
-}
-
-impl PriceKey {
-    pub const ALL: [Self; 3] = [Self::Input, Self::Output, Self::Cached];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Input => "input",
-            Self::Output => "output",
-            Self::Cached => "cached",
-        }
-    }
-}
-
-impl TimeoutPhase {
-    pub const ALL: [Self; 4] = [Self::Start, Self::FirstOutput, Self::Silence, Self::Turn];
-
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::FirstOutput => "first",
-            Self::Silence => "silence",
-            Self::Turn => "turn",
-        }
-    }
-}
-
-impl ConfiguredAgent {
-    /// Agents that need no configuration, in the default order.
-    pub const BUILT_IN: [Self; 3] = [Self::Claude, Self::Codex, Self::Gemini];
-
-    /// Returns the known agent of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "claude" => Some(Self::Claude),
-            "codex" => Some(Self::Codex),
-            "gemini" => Some(Self::Gemini),
-            _ => None,
-        }
-    }
-
-    /// Returns the name of the provider.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Claude => "claude".into(),
-            Self::Codex => "codex".into(),
-            Self::Gemini => "gemini".into(),
-            Self::Acp(name) => format!("acp:{name}"),
-        }
-    }
-
-    /// Returns the provider. `None` if the name is not valid for a provider.
-    pub fn provider_id(&self) -> Option<ProviderId> {
-        ProviderId::parse(&self.name()).ok()
-    }
-
-    /// Returns the default name of the agent's program.
-    pub fn default_program(&self) -> Option<&'static str> {
-        let name = self.name();
-        let known_agent = KNOWN_AGENTS
-            .iter()
-            .find(|candidate| candidate.provider == name);
-        known_agent.map(|known_agent| known_agent.program)
-    }
-
-    /// Returns the names of the agent's transports.
-    pub fn transports(&self) -> &'static [&'static str] {
-        match self {
-            Self::Claude => &["stream-json", "acp"],
-            Self::Codex => &["app-server", "exec", "acp"],
-            Self::Gemini => &["acp", "stream-json", "json"],
-            Self::Acp(_) => &["acp"],
-        }
-    }
-
-    /// Returns `true` if a separate program provides ACP for the agent.
-    pub fn has_acp_adapter(&self) -> bool {
-        matches!(self, Self::Claude | Self::Codex)
-    }
+/// Key of a setting: its place, with the names that the user chose. Keys have the order of the output.
+#[derive(Clone)]
+pub struct ConfigKey {
+    place: &'static SettingPlace,
+    /// Names from the outermost table to the setting, each with its position in the order of the output.
+    names: Vec<(usize, String)>,
 }
 
 impl ConfigKey {
-    /// Returns the names from the outermost table to the setting.
-    pub fn toml_path(&self) -> Vec<&str> {
-        match self {
-            Self::Prefer => vec!["prefer"],
-            Self::Fallback => vec!["fallback"],
-            Self::Permissions => vec!["permissions"],
-            Self::Budget => vec!["budget"],
-            Self::CompactionAuto => vec!["compaction", "auto"],
-            Self::Summariser => vec!["compaction", "summariser"],
-            Self::ErrorLimit => vec!["error_limit"],
-            Self::Backoff => vec!["backoff_seconds"],
-            Self::ContextLimit => vec!["context_limit"],
-            Self::ModelLimit(model) => vec!["context_limits", model],
-            Self::Timeout(phase) => vec!["timeouts", phase.name()],
-            Self::Agent(agent, key) => {
-                let mut path = match agent {
-                    ConfiguredAgent::Claude => vec!["claude"],
-                    ConfiguredAgent::Codex => vec!["codex"],
-                    ConfiguredAgent::Gemini => vec!["gemini"],
-                    ConfiguredAgent::Acp(name) => vec!["acp", name],
-                };
-                match key {
-                    AgentKey::Path => path.push("path"),
-                    AgentKey::AcpPath => path.push("acp_path"),
-                    AgentKey::Transports => path.push("transports"),
-                    AgentKey::Model => path.push("model"),
-                    AgentKey::Mode => path.push("mode"),
-                    AgentKey::Args => path.push("args"),
-                    AgentKey::Permissions => path.push("permissions"),
-                    AgentKey::ContextLimit => path.push("context_limit"),
-                    AgentKey::Timeout(phase) => path.extend(["timeouts", phase.name()]),
-                    AgentKey::ResumeId => path.extend(["session", "resume_id"]),
-                    AgentKey::ContinueLast => path.extend(["session", "continue_last"]),
-                    AgentKey::Env(name) => path.extend(["env", name.as_str()]),
-                }
-                path
-            }
-            Self::Mcp(server, key) => {
-                let mut path = vec!["mcp", server];
-                match key {
-                    McpKey::Command => path.push("command"),
-                    McpKey::Args => path.push("args"),
-                    McpKey::Url => path.push("url"),
-                    McpKey::Env(name) => path.extend(["env", name.as_str()]),
-                    McpKey::Header(name) => path.extend(["headers", name.as_str()]),
-                }
-                path
-            }
-            Self::Price(model, key) => vec!["prices", model, key.name()],
-            Self::Role(role, key) => vec!["roles", role.as_str(), key.name()],
+    /// Creates the key of a place with the names of its path.
+    pub(crate) fn new(place: &'static SettingPlace, path: &[&str]) -> Self {
+        // Names at the same place have the same position, and are sorted alphabetically.
+        let position = |depth: usize| {
+            let is_same =
+                |other: &SettingPlace| other.path.get(..=depth) == place.path.get(..=depth);
+            SETTING_PLACES.iter().position(is_same).unwrap_or_default()
+        };
+        let names = path.iter().enumerate();
+        let names = names.map(|(depth, name)| (position(depth), (*name).to_owned()));
+        Self {
+            place,
+            names: names.collect(),
         }
+    }
+
+    pub(crate) fn setting_place(&self) -> &'static SettingPlace {
+        self.place
+    }
+
+    /// Returns the names from the outermost table to the setting.
+    #[must_use]
+    pub fn toml_path(&self) -> Vec<&str> {
+        self.names.iter().map(|(_, name)| name.as_str()).collect()
     }
 
     /// Returns the reason why a project needs the user's trust to set this value, given the roles without the project.
     /// `None` if it needs none.
+    #[must_use]
     pub fn trust_reason(&self, value: &ConfigValue, roles: &RoleRegistry) -> Option<&'static str> {
-        // A project may always deny all permissions, because that can do no harm.
-        let denies_all = *value == ConfigValue::Policy(PermissionPolicy::Deny);
-        match self {
-            Self::Role(role, RoleKey::AllowedTools) => match value {
-                ConfigValue::TextList(tools) if roles.is_tool_expansion(role, tools) => {
-                    Some("additional tools for the role")
-                }
-                _ => None,
-            },
-            Self::Prefer
-            | Self::Budget
-            | Self::CompactionAuto
-            | Self::Role(..)
-            | Self::Timeout(_)
-            | Self::Price(..)
-            | Self::ErrorLimit
-            | Self::Backoff
-            | Self::ContextLimit
-            | Self::ModelLimit(_) => None,
-            // No fallback and no summariser can do no harm.
-            Self::Fallback if *value == ConfigValue::TextList(Vec::new()) => None,
-            Self::Fallback => Some("agents that receive the session during a cooldown"),
-            Self::Summariser if *value == ConfigValue::Text(NO_AGENT.to_owned()) => None,
-            Self::Summariser => Some("an agent that receives the session to summarise it"),
-            Self::Permissions | Self::Agent(_, AgentKey::Permissions) if denies_all => None,
-            Self::Permissions | Self::Agent(_, AgentKey::Permissions | AgentKey::Mode) => {
-                Some("what an agent may do without asking")
+        match self.place.setting.project_access {
+            ProjectAccess::Free => self.place.table_trust_reason(),
+            ProjectAccess::Trusted(reason) => Some(reason),
+            ProjectAccess::TrustedUnless(harmless, reason) => {
+                (value.to_toml() != harmless).then_some(reason)
             }
-            Self::Agent(_, AgentKey::Path | AgentKey::AcpPath) => Some("a program to start"),
-            Self::Agent(_, AgentKey::Args) => Some("arguments of a program"),
-            Self::Agent(_, AgentKey::Env(_)) => Some("the environment of a program"),
-            // Some transports cannot ask for permission.
-            Self::Agent(_, AgentKey::Transports) => Some("how segue communicates with the agent"),
-            Self::Agent(_, AgentKey::ResumeId) => Some("the session that prompts go to"),
-            Self::Agent(
-                agent,
-                AgentKey::Model
-                | AgentKey::Timeout(_)
-                | AgentKey::ContinueLast
-                | AgentKey::ContextLimit,
-            ) => matches!(agent, ConfiguredAgent::Acp(_)).then_some("an additional agent"),
-            Self::Mcp(..) => Some("an MCP server for the agents"),
+            ProjectAccess::TrustedIfMoreTools => {
+                let role = RoleName::parse(self.toml_path().get(1)?).ok()?;
+                let ConfigValue::TextList(tools) = value else {
+                    return None;
+                };
+                let is_expansion = roles.is_tool_expansion(&role, tools);
+                is_expansion.then_some("additional tools for the role")
+            }
         }
     }
 
     /// Returns `true` if the value must not be printed.
+    #[must_use]
     pub fn is_secret(&self) -> bool {
         const SECRET_WORDS: [&str; 5] = ["KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION"];
-        match self {
-            Self::Agent(_, AgentKey::Env(name))
-            | Self::Mcp(_, McpKey::Env(name) | McpKey::Header(name)) => {
-                let name = name.to_ascii_uppercase();
-                SECRET_WORDS.iter().any(|word| name.contains(word))
-            }
-            Self::Prefer
-            | Self::Fallback
-            | Self::Permissions
-            | Self::Budget
-            | Self::CompactionAuto
-            | Self::Summariser
-            | Self::ErrorLimit
-            | Self::Backoff
-            | Self::ContextLimit
-            | Self::ModelLimit(_)
-            | Self::Timeout(_)
-            | Self::Agent(..)
-            | Self::Mcp(..)
-            | Self::Price(..)
-            | Self::Role(..) => false,
+        let name = match (self.place.path.last(), self.names.last()) {
+            (Some(&("VARIABLE" | "HEADER")), Some((_, name))) => name.to_ascii_uppercase(),
+            _ => return false,
+        };
+        SECRET_WORDS.iter().any(|word| name.contains(word))
+    }
+
+    /// Returns the path of the settings that a source of higher priority replaces together with this one, which is the
+    /// path of the setting itself unless its table says otherwise.
+    fn unit(&self) -> Vec<&str> {
+        let mut path = self.toml_path();
+        let depth = self.place.table_depth;
+        match self.place.table.unit {
+            Some("") => path.truncate(depth),
+            Some(unit) if path.get(depth) == Some(&unit) => path.truncate(depth + 1),
+            Some(_) | None => {}
         }
+        path
+    }
+
+    /// Returns `true` if this key, from a source of higher priority, discards `lower`.
+    pub(crate) fn replaces(&self, lower: &Self) -> bool {
+        let is_general = self.place.table_depth == 0;
+        let general_key = lower.place.setting.replaced_by;
+        self.unit() == lower.unit() || (is_general && general_key == Some(self.place.setting.key))
+    }
+}
+
+impl PartialEq for ConfigKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.names == other.names
+    }
+}
+
+impl Eq for ConfigKey {}
+
+impl PartialOrd for ConfigKey {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for ConfigKey {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.names.cmp(&other.names)
+    }
+}
+
+impl fmt::Debug for ConfigKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
 /// Writes the path with dots, as in TOML.
 impl fmt::Display for ConfigKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path: Vec<String> = self.toml_path().into_iter().map(format_toml_key).collect();
-        f.write_str(&path.join("."))
+        f.write_str(&format_toml_path(&self.toml_path()))
     }
+}
+
+/// Formats a list of settings, with one name for all settings of a table that needs trust as a whole: `claude.path,
+/// mcp.x`.
+#[must_use]
+pub fn format_key_summary(keys: &[ConfigKey]) -> String {
+    let mut names: Vec<String> = Vec::new();
+    for key in keys {
+        let mut path = key.toml_path();
+        if key.place.table_trust_reason().is_some() {
+            path.truncate(key.place.table_depth);
+        }
+        let name = format_toml_path(&path);
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.join(", ")
 }

@@ -1,37 +1,45 @@
 //! Configuration of segue, by priority: flag > environment > the project's file > the user's file > default.
 //!
-//! Every source becomes a layer of settings that record their origin. The merged layers become a [`Config`]. Settings
-//! that need the user's trust are removed from a project's layer before the merge.
+//! One table defines every setting (`settings.rs`). Every source becomes a layer of settings that record their origin.
+//! The merged layers become a [`Config`]. Settings that need the user's trust are removed from a project's layer before
+//! the merge. The caller passes the directories and the environment in; this crate only reads the files.
 
-mod environment;
+mod definition;
 mod files;
 mod key;
-mod merge;
+mod layer;
 mod parse;
 mod problem;
-mod resolved;
-mod setting;
+mod providers;
+mod reference;
+mod resolve;
+mod settings;
 mod suggest;
+mod table_check;
 #[cfg(test)]
 mod tests;
+mod text_sources;
 mod trust_store;
 mod validate;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use segue_core::agent::{PermissionPolicy, RoleRegistry};
+use segue_core::agent::RoleRegistry;
 
 pub use files::{ConfigOwner, ConfigSource, PROJECT_FILE_NAME};
-pub use key::{ConfigKey, ConfiguredAgent, NO_AGENT};
+pub use key::{ConfigKey, NO_AGENT, format_key_summary};
+pub use layer::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue, format_toml_key};
 pub use problem::{ConfigProblem, ProblemLocation};
-pub use resolved::{AgentConfig, Config};
-pub use setting::{
-    ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue, format_toml_key, to_dollars,
-};
+pub use providers::ConfiguredAgent;
+pub use reference::{render_example, render_reference};
+pub use resolve::{AgentConfig, Config};
 pub use suggest::suggest_name;
+pub use text_sources::ConfigFlags;
 pub use trust_store::{TrustStore, TrustStoreError, TrustedFile, sha256_hex};
+
+use definition::SETTING_PLACES;
+use problem::ValueError;
 use validate::PathBase;
 
 /// Locations and variables that the configuration is read from.
@@ -50,15 +58,9 @@ pub struct ConfigInputs {
     pub env_var: fn(&str) -> Option<OsString>,
 }
 
-/// Settings from the command line.
-#[derive(Debug, Clone, Default)]
-pub struct ConfigFlags {
-    pub permissions: Option<PermissionPolicy>,
-    pub start_timeout: Option<Duration>,
-}
-
 /// A loaded configuration.
 pub struct LoadedConfig {
+    /// Effective configuration.
     pub config: Config,
     /// Effective settings, each with its origin.
     pub settings: ConfigLayer,
@@ -72,15 +74,20 @@ pub struct LoadedConfig {
 
 /// Location of a configuration file, and the result of reading it.
 pub struct ConfigFile {
+    /// Location of the file.
     pub source: ConfigSource,
+    /// Result of reading it.
     pub status: ConfigFileStatus,
 }
 
 /// Result of reading a configuration file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConfigFileStatus {
+    /// The file does not exist.
     Absent,
+    /// The file is not valid.
     Broken,
+    /// The file was read.
     Read,
     /// The file was read, and some settings apply only because the user trusts it.
     Trusted,
@@ -89,85 +96,92 @@ pub enum ConfigFileStatus {
 }
 
 /// Reads every source and resolves the effective settings.
+#[must_use]
 pub fn load(inputs: &ConfigInputs, flags: &ConfigFlags) -> LoadedConfig {
     let mut files = Vec::new();
     let mut problems = Vec::new();
-    let mut requested_layers = vec![resolved::default_settings()];
+    let mut withheld = ConfigLayer::new();
+    let mut requested_layers = vec![default_settings()];
     let mut granted_layers = requested_layers.clone();
-    let mut withheld = Vec::new();
     for source in config_sources(inputs) {
-        let (status, layer) = match read_source(&source, inputs.user_home.as_deref()) {
-            Ok(None) => (ConfigFileStatus::Absent, ConfigLayer::new()),
+        let status = match read_source(&source, inputs.user_home.as_deref()) {
+            Ok(None) => ConfigFileStatus::Absent,
             Ok(Some((content, layer))) => {
                 requested_layers.push(layer.clone());
-                let mut layer = layer;
-                let status = match source.owner {
-                    ConfigOwner::User => ConfigFileStatus::Read,
+                let (status, granted_layer) = match source.owner {
+                    ConfigOwner::User => (ConfigFileStatus::Read, layer),
                     ConfigOwner::Project => {
                         let trust_store = TrustStore::load(&inputs.home).unwrap_or_default();
                         let is_trusted = trust_store.is_trusted(&source.path, &content);
-                        let roles =
-                            resolved::resolve_roles(&merge::merge_layers(granted_layers.clone()));
-                        withhold_untrusted(&mut layer, is_trusted, &roles, &mut withheld)
+                        let roles = resolve::resolve_roles(&layer::merge_layers(&granted_layers));
+                        let (free, restricted) = layer::split_by_trust(layer.clone(), &roles);
+                        match (restricted.is_empty(), is_trusted) {
+                            (true, _) => (ConfigFileStatus::Read, layer),
+                            (false, true) => (ConfigFileStatus::Trusted, layer),
+                            (false, false) => {
+                                withheld = restricted;
+                                (ConfigFileStatus::Untrusted, free)
+                            }
+                        }
                     }
                 };
-                (status, layer)
+                granted_layers.push(granted_layer);
+                status
             }
             Err(file_problems) => {
                 problems.extend(file_problems);
-                (ConfigFileStatus::Broken, ConfigLayer::new())
+                ConfigFileStatus::Broken
             }
         };
-        granted_layers.push(layer);
         files.push(ConfigFile { source, status });
     }
     let base = PathBase {
         directory: inputs.cwd.clone(),
         home: inputs.user_home.clone(),
     };
-    let (env_layer, env_problems) = environment::read_variables(inputs.env_var, &base);
-    problems.extend(env_problems);
-    for layer in [env_layer, resolved::flag_settings(flags)] {
+    for (layer, text_problems) in [
+        text_sources::read_variables(inputs.env_var, &base),
+        text_sources::read_flags(flags, &base),
+    ] {
+        problems.extend(text_problems);
         requested_layers.push(layer.clone());
         granted_layers.push(layer);
     }
     // Settings of an untrusted project count here, so that only a setting that no source provides is a problem.
-    problems.extend(resolved::find_incomplete_settings(&merge::merge_layers(
-        requested_layers,
-    )));
-    let settings = merge::merge_layers(granted_layers);
+    let requested_settings = layer::merge_layers(&requested_layers);
+    problems.extend(table_check::find_incomplete_settings(&requested_settings));
+    let settings = layer::merge_layers(&granted_layers);
+    let config = Config::from_settings(&settings).unwrap_or_else(|error| {
+        let problem = ValueError::new(format!("cannot apply a setting: {error}"));
+        problems.push(problem.into_problem(ProblemLocation::Merge));
+        Config::default()
+    });
     LoadedConfig {
-        config: Config::from_settings(&settings),
+        config,
         settings,
         files,
         problems,
-        withheld,
+        withheld: withheld.into_keys().collect(),
     }
 }
 
-/// Moves the settings that need trust from a project's layer to `withheld`, unless the file is trusted. Returns the
-/// status of the file.
-fn withhold_untrusted(
-    layer: &mut ConfigLayer,
-    is_trusted: bool,
-    roles: &RoleRegistry,
-    withheld: &mut Vec<ConfigKey>,
-) -> ConfigFileStatus {
-    let mut restricted_layer = layer.clone();
-    let removed_keys = merge::remove_keys_needing_trust(&mut restricted_layer, roles);
-    match (removed_keys.is_empty(), is_trusted) {
-        (true, _) => ConfigFileStatus::Read,
-        (false, true) => ConfigFileStatus::Trusted,
-        (false, false) => {
-            *layer = restricted_layer;
-            *withheld = removed_keys;
-            ConfigFileStatus::Untrusted
-        }
+/// Returns the default settings.
+fn default_settings() -> ConfigLayer {
+    let lines = SETTING_PLACES.iter().filter_map(|place| {
+        let default = place.setting.default?;
+        Some(format!("{} = {default}\n", place.setting.key))
+    });
+    let text: String = lines.collect();
+    let mut settings = parse::parse_file(&text, Path::new("defaults"), None).unwrap_or_default();
+    for entry in settings.values_mut() {
+        entry.origin = ConfigOrigin::Default;
     }
+    settings
 }
 
 /// Returns the location of the project's file. `None` if it is the same file as the user's own, which needs no trust
 /// and is read only once.
+#[must_use]
 pub fn project_file(inputs: &ConfigInputs) -> Option<ConfigSource> {
     let path = inputs.project_root.join(PROJECT_FILE_NAME);
     let is_same_file = |user: &ConfigSource| match (user.path.canonicalize(), path.canonicalize()) {
@@ -195,7 +209,8 @@ pub fn read_source(
     source: &ConfigSource,
     user_home: Option<&Path>,
 ) -> Result<Option<(Vec<u8>, ConfigLayer)>, Vec<ConfigProblem>> {
-    let Some(content) = files::read_bytes(source).map_err(|problem| vec![problem])? else {
+    let content = files::read_bytes(&source.path, source.is_required);
+    let Some(content) = content.map_err(|problem| vec![problem])? else {
         return Ok(None);
     };
     let text = files::decode_text(&content, &source.path).map_err(|problem| vec![problem])?;
@@ -205,54 +220,15 @@ pub fn read_source(
 
 /// Returns the roles without the project's file. The project's file needs trust to give a role more tools than it has
 /// here.
+#[must_use]
 pub fn user_roles(inputs: &ConfigInputs) -> RoleRegistry {
     let user = inputs.user_file.as_ref();
-    let loaded = user.and_then(|user| {
-        read_source(user, inputs.user_home.as_deref())
-            .ok()
-            .flatten()
-    });
-    resolved::resolve_roles(&loaded.map_or_else(ConfigLayer::new, |(_, layer)| layer))
+    let loaded = user.and_then(|user| read_source(user, inputs.user_home.as_deref()).ok()?);
+    resolve::resolve_roles(&loaded.map(|(_, layer)| layer).unwrap_or_default())
 }
 
 /// Returns the content of a project's file. `None` if it does not exist or cannot be read.
+#[must_use]
 pub fn read_project_file(path: &Path) -> Option<Vec<u8>> {
-    let source = ConfigSource {
-        owner: ConfigOwner::Project,
-        path: path.to_owned(),
-        is_required: false,
-    };
-    files::read_bytes(&source).ok().flatten()
-}
-
-/// Formats a list of settings, with one name per MCP server and ACP agent: `claude.path, mcp.x`.
-pub fn format_key_summary(keys: &[ConfigKey]) -> String {
-    let mut names: Vec<String> = Vec::new();
-    for key in keys {
-        let path = key.toml_path();
-        let segments = if matches!(path.first(), Some(&("mcp" | "acp"))) {
-            2
-        } else {
-            path.len()
-        };
-        let name: Vec<String> = path
-            .into_iter()
-            .take(segments)
-            .map(format_toml_key)
-            .collect();
-        let name = name.join(".");
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    names.join(", ")
-}
-
-/// Returns line and column of a byte offset, counted from 1, columns in characters.
-fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
-    let before = text.get(..offset).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
-    let line = before.matches('\n').count() + 1;
-    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
-    (line, column)
+    files::read_bytes(path, false).ok().flatten()
 }

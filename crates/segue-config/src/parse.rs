@@ -1,78 +1,33 @@
 //! Parser of a configuration file: from TOML to settings, or to all its problems.
 
-mod prices;
-mod roles;
-mod servers;
-
+use std::borrow::Cow;
 use std::ops::Range;
 use std::path::Path;
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::key::{AgentKey, ConfigKey, ConfiguredAgent, TimeoutPhase};
-use super::line_and_column;
-use super::problem::{ConfigProblem, ProblemLocation, ValueError};
-use super::setting::{ConfigEntry, ConfigLayer, ConfigOrigin, ConfigValue, format_toml_key};
-use super::suggest::suggest_name;
-use super::validate::{
-    PathBase, UncheckedValue, check_agent_name, check_model_prefix, check_server_name,
-    check_variable_name, validate_value,
-};
+use crate::definition::{SETTING_PLACES, SettingPlace, is_placeholder};
+use crate::key::ConfigKey;
+use crate::layer::{ConfigEntry, ConfigLayer, ConfigOrigin, format_toml_key, format_toml_path};
+use crate::problem::{ConfigProblem, ProblemLocation, ValueError};
+use crate::suggest::suggest_name;
+use crate::table_check::TableContent;
+use crate::validate::{PathBase, UncheckedValue, check_name, validate_value};
 
-const TOP_LEVEL_KEYS: [&str; 17] = [
-    "prefer",
-    "fallback",
-    "permissions",
-    "budget",
-    "compaction",
-    "error_limit",
-    "backoff_seconds",
-    "context_limit",
-    "context_limits",
-    "timeouts",
-    "claude",
-    "codex",
-    "gemini",
-    "acp",
-    "mcp",
-    "prices",
-    "roles",
-];
-const TIMEOUT_KEYS: [&str; 4] = ["start", "first", "silence", "turn"];
-const COMPACTION_KEYS: [&str; 2] = ["auto", "summariser"];
-const SESSION_KEYS: [&str; 2] = ["resume_id", "continue_last"];
-const AGENT_KEYS: [&str; 11] = [
-    "path",
-    "transports",
-    "model",
-    "mode",
-    "args",
-    "env",
-    "permissions",
-    "context_limit",
-    "timeouts",
-    "session",
-    "acp_path",
-];
-
-type TableItem<'a, 'i> = (
-    &'a Spanned<std::borrow::Cow<'i, str>>,
-    &'a Spanned<DeValue<'i>>,
-);
+type TableItem<'a, 'i> = (&'a Spanned<Cow<'i, str>>, &'a Spanned<DeValue<'i>>);
 
 /// Parses the text of the file at `path`.
-pub fn parse_file(
+pub(crate) fn parse_file(
     text: &str,
     path: &Path,
     home: Option<&Path>,
 ) -> Result<ConfigLayer, Vec<ConfigProblem>> {
-    let directory = path.parent().map(Path::to_owned).unwrap_or_default();
     let mut parser = ConfigParser {
         text,
         path,
         base: PathBase {
-            directory,
+            directory: path.parent().map(Path::to_owned).unwrap_or_default(),
             home: home.map(Path::to_owned),
         },
         layer: ConfigLayer::new(),
@@ -84,7 +39,10 @@ pub fn parse_file(
         .iter()
         .min_by_key(|error| error.span().map(|span| span.start));
     match first_error {
-        None => parser.parse_top_level(table.get_ref()),
+        None => {
+            let places: Vec<_> = SETTING_PLACES.iter().collect();
+            parser.parse_table(&[], &places, table.get_ref());
+        }
         Some(error) => {
             let span = error.span().unwrap_or_default();
             let value_error = ValueError::new(parser.message_with_excerpt(error.message(), &span));
@@ -94,12 +52,7 @@ pub fn parse_file(
     if parser.problems.is_empty() {
         return Ok(parser.layer);
     }
-    parser
-        .problems
-        .sort_by_key(|problem| match problem.location {
-            ProblemLocation::Position { line, column, .. } => (line, column),
-            ProblemLocation::File(_) | ProblemLocation::Environment(_) => (0, 0),
-        });
+    parser.problems.sort_by(|a, b| a.location.cmp(&b.location));
     Err(parser.problems)
 }
 
@@ -113,208 +66,84 @@ struct ConfigParser<'a> {
 }
 
 impl ConfigParser<'_> {
-    fn parse_top_level(&mut self, table: &DeTable<'_>) {
+    /// Parses the table at `path`, which contains the settings at `places`.
+    fn parse_table(
+        &mut self,
+        path: &[&str],
+        places: &[&'static SettingPlace],
+        table: &DeTable<'_>,
+    ) {
         for item @ (name, value) in table {
-            match name.get_ref().as_ref() {
-                "prefer" => self.add_setting(ConfigKey::Prefer, item),
-                "fallback" => self.add_setting(ConfigKey::Fallback, item),
-                "permissions" => self.add_setting(ConfigKey::Permissions, item),
-                "budget" => self.add_setting(ConfigKey::Budget, item),
-                "compaction" => self.parse_compaction("compaction", value),
-                "error_limit" => self.add_setting(ConfigKey::ErrorLimit, item),
-                "backoff_seconds" => self.add_setting(ConfigKey::Backoff, item),
-                "context_limit" => self.add_setting(ConfigKey::ContextLimit, item),
-                "context_limits" => {
-                    self.parse_named_table(
-                        "context_limits",
-                        value,
-                        check_model_prefix,
-                        |parser, name, item| {
-                            parser.add_setting(ConfigKey::ModelLimit(name.to_owned()), item);
-                        },
-                    );
+            let matches_name = |place: &&&SettingPlace| {
+                let word = place.path.get(path.len());
+                word.is_some_and(|word| is_placeholder(word) || *word == name.get_ref())
+            };
+            let places_below: Vec<_> = places.iter().filter(matches_name).copied().collect();
+            let Some(&place) = places_below.first() else {
+                self.report_unknown_key(path, item, places);
+                continue;
+            };
+            if let Err(error) = check_name(place, path.len(), name.get_ref()) {
+                self.report_problem(&name.span(), error);
+                continue;
+            }
+            let path = [path, &[name.get_ref().as_ref()]].concat();
+            if place.path.len() == path.len() {
+                self.add_setting(ConfigKey::new(place, &path), item);
+            } else if let Some(table) = self.expect_table(&path, value) {
+                let problems_before = self.problems.len();
+                self.parse_table(&path, &places_below, table);
+                if place.table_depth == path.len() && self.problems.len() == problems_before {
+                    self.check_content(place, &path, &name.span());
                 }
-                "timeouts" => self.parse_timeouts("timeouts", value, ConfigKey::Timeout),
-                "acp" => {
-                    self.parse_named_table("acp", value, check_agent_name, |parser, name, item| {
-                        parser.parse_agent(&ConfiguredAgent::Acp(name.to_owned()), item);
-                    });
-                }
-                "mcp" => self.parse_named_table(
-                    "mcp",
-                    value,
-                    check_server_name,
-                    ConfigParser::parse_server,
-                ),
-                "prices" => self.parse_named_table(
-                    "prices",
-                    value,
-                    check_model_prefix,
-                    ConfigParser::parse_price,
-                ),
-                "roles" => self.parse_named_table(
-                    "roles",
-                    value,
-                    roles::check_role_name,
-                    ConfigParser::parse_role,
-                ),
-                key => match ConfiguredAgent::from_name(key) {
-                    Some(agent) => self.parse_agent(&agent, item),
-                    None => self.report_unknown_key(item, None, &TOP_LEVEL_KEYS),
-                },
             }
-        }
-    }
-
-    /// Parses a table whose keys the user chooses.
-    fn parse_named_table(
-        &mut self,
-        section: &str,
-        value: &Spanned<DeValue<'_>>,
-        check_name: fn(&str) -> Result<(), ValueError>,
-        mut parse_item: impl FnMut(&mut Self, &str, TableItem<'_, '_>),
-    ) {
-        let Some(table) = self.expect_table(section, value) else {
-            return;
-        };
-        for item @ (name, _) in table {
-            match check_name(name.get_ref()) {
-                Ok(()) => parse_item(self, name.get_ref(), item),
-                Err(error) => self.report_problem(&name.span(), error),
-            }
-        }
-    }
-
-    fn parse_timeouts(
-        &mut self,
-        section: &str,
-        value: &Spanned<DeValue<'_>>,
-        key: impl Fn(TimeoutPhase) -> ConfigKey,
-    ) {
-        for item @ (name, _) in self.expect_table(section, value).into_iter().flatten() {
-            let phase = TimeoutPhase::ALL
-                .into_iter()
-                .find(|phase| phase.name() == name.get_ref());
-            match phase {
-                Some(phase) => self.add_setting(key(phase), item),
-                None => self.report_unknown_key(item, Some(section), &TIMEOUT_KEYS),
-            }
-        }
-    }
-
-    fn parse_compaction(&mut self, section: &str, value: &Spanned<DeValue<'_>>) {
-        for item @ (name, _) in self.expect_table(section, value).into_iter().flatten() {
-            match name.get_ref().as_ref() {
-                "auto" => self.add_setting(ConfigKey::CompactionAuto, item),
-                "summariser" => self.add_setting(ConfigKey::Summariser, item),
-                _ => self.report_unknown_key(item, Some(section), &COMPACTION_KEYS),
-            }
-        }
-    }
-
-    fn parse_agent(&mut self, agent: &ConfiguredAgent, (name, value): TableItem<'_, '_>) {
-        let section = match agent {
-            ConfiguredAgent::Acp(name) => format!("acp.{}", format_toml_key(name)),
-            ConfiguredAgent::Claude | ConfiguredAgent::Codex | ConfiguredAgent::Gemini => {
-                name.get_ref().to_string()
-            }
-        };
-        let allowed = AGENT_KEYS
-            .iter()
-            .filter(|name| **name != "acp_path" || agent.has_acp_adapter());
-        let allowed: Vec<&str> = allowed.copied().collect();
-        let key = |key: AgentKey| ConfigKey::Agent(agent.clone(), key);
-        for item @ (name, value) in self.expect_table(&section, value).into_iter().flatten() {
-            match name.get_ref().as_ref() {
-                "path" => self.add_setting(key(AgentKey::Path), item),
-                "acp_path" if agent.has_acp_adapter() => {
-                    self.add_setting(key(AgentKey::AcpPath), item);
-                }
-                "transports" => self.add_setting(key(AgentKey::Transports), item),
-                "model" => self.add_setting(key(AgentKey::Model), item),
-                "mode" => self.add_setting(key(AgentKey::Mode), item),
-                "args" => self.add_setting(key(AgentKey::Args), item),
-                "permissions" => self.add_setting(key(AgentKey::Permissions), item),
-                "context_limit" => self.add_setting(key(AgentKey::ContextLimit), item),
-                "env" => {
-                    let section = format!("{section}.env");
-                    self.parse_named_table(
-                        &section,
-                        value,
-                        check_variable_name,
-                        |parser, name, item| {
-                            parser.add_setting(key(AgentKey::Env(name.to_owned())), item);
-                        },
-                    );
-                }
-                "timeouts" => {
-                    let section = format!("{section}.timeouts");
-                    self.parse_timeouts(&section, value, |phase| key(AgentKey::Timeout(phase)));
-                }
-                "session" => self.parse_session(agent, &format!("{section}.session"), value),
-                _ => self.report_unknown_key(item, Some(&section), &allowed),
-            }
-        }
-    }
-
-    fn parse_session(
-        &mut self,
-        agent: &ConfiguredAgent,
-        section: &str,
-        value: &Spanned<DeValue<'_>>,
-    ) {
-        let key = |key: AgentKey| ConfigKey::Agent(agent.clone(), key);
-        for item @ (name, _) in self.expect_table(section, value).into_iter().flatten() {
-            match name.get_ref().as_ref() {
-                "resume_id" => self.add_setting(key(AgentKey::ResumeId), item),
-                "continue_last" => self.add_setting(key(AgentKey::ContinueLast), item),
-                _ => self.report_unknown_key(item, Some(section), &SESSION_KEYS),
-            }
-        }
-        let value = |key: &ConfigKey| self.layer.get(key).map(|entry| &entry.value);
-        let resume_id = value(&key(AgentKey::ResumeId));
-        let has_resume_id =
-            resume_id.is_some_and(|value| *value != ConfigValue::Text(String::new()));
-        let continues_last = value(&key(AgentKey::ContinueLast)) == Some(&ConfigValue::Bool(true));
-        if has_resume_id && continues_last {
-            self.report_conflict(
-                &key(AgentKey::ContinueLast),
-                "cannot be combined with `resume_id`",
-                "remove `continue_last` to resume the named session, or `resume_id` to resume the newest one",
-            );
         }
     }
 
     /// Adds a setting to the layer, or records the problem with its value.
     fn add_setting(&mut self, key: ConfigKey, (name, value): TableItem<'_, '_>) {
-        match validate_value(&key, to_unchecked_value(value.get_ref()), &self.base) {
+        match validate_value(
+            key.setting_place(),
+            to_unchecked_value(value.get_ref()),
+            &self.base,
+        ) {
             Ok(value) => {
                 let (line, column) = line_and_column(self.text, name.span().start);
-                let origin = ConfigOrigin::File {
-                    path: self.path.to_owned(),
-                    line,
-                    column,
-                };
+                let path = self.path.to_owned();
+                let origin = ConfigOrigin::File { path, line, column };
                 self.layer.insert(key, ConfigEntry { value, origin });
             }
             Err(error) => {
-                let error = ValueError {
-                    message: format!("{key}: {}", error.message),
-                    hint: error.hint,
-                };
-                self.report_problem(&value.span(), error);
+                let message = format!("{key}: {}", error.message);
+                self.report_problem(&value.span(), ValueError { message, ..error });
             }
+        }
+    }
+
+    /// Checks the settings of a table together.
+    fn check_content(&mut self, place: &SettingPlace, path: &[&str], span: &Range<usize>) {
+        let layer = &self.layer;
+        let Err(problem) = (place.table.check_content)(&TableContent { layer, path }) else {
+            return;
+        };
+        let entry = problem.key.and_then(|key| self.layer.get(&key));
+        match entry.and_then(|entry| entry.origin.location()) {
+            Some(location) => self.problems.push(problem.error.into_problem(location)),
+            None => self.report_problem(span, problem.error),
         }
     }
 
     fn expect_table<'t, 'i>(
         &mut self,
-        section: &str,
+        path: &[&str],
         value: &'t Spanned<DeValue<'i>>,
     ) -> Option<&'t DeTable<'i>> {
         let table = value.get_ref().as_table();
         if table.is_none() {
-            let actual = type_name(value.get_ref());
+            let (section, actual) = (
+                format_toml_path(path),
+                to_unchecked_value(value.get_ref()).type_name(),
+            );
             let error = ValueError::new(format!("{section} must be a table, not {actual}"));
             self.report_problem(
                 &value.span(),
@@ -326,56 +155,45 @@ impl ConfigParser<'_> {
 
     fn report_unknown_key(
         &mut self,
+        path: &[&str],
         (name, value): TableItem<'_, '_>,
-        section: Option<&str>,
-        allowed: &[&str],
+        places: &[&SettingPlace],
     ) {
+        let mut allowed: Vec<&str> = places
+            .iter()
+            .filter_map(|place| place.path.get(path.len()).copied())
+            .collect();
+        // The places below one name follow each other.
+        allowed.dedup();
         let typed = name.get_ref();
-        let section_suffix = section.map_or(String::new(), |section| format!(" in [{section}]"));
-        let error = ValueError::new(format!(
-            "unknown setting `{}`{section_suffix}",
-            format_toml_key(typed)
-        ));
-        let is_agent_key = section.is_none()
-            && !value.get_ref().is_table()
-            && AGENT_KEYS.contains(&typed.as_ref());
-        let hint = match suggest_name(typed, allowed) {
+        let is_agent_key = SETTING_PLACES.iter().any(|place| {
+            place.provider.is_some() && place.path.get(place.table_depth) == Some(&typed.as_ref())
+        });
+        let toml_key = format_toml_key(typed);
+        let hint = match suggest_name(typed, &allowed) {
             Some(suggestion) => format!("did you mean `{suggestion}`?"),
-            None if is_agent_key => {
+            None if path.is_empty() && value.get_ref().is_table() => format!(
+                "configure an ACP agent as [acp.{toml_key}]; available settings: {}",
+                allowed.join(", ")
+            ),
+            None if path.is_empty() && is_agent_key => {
                 "set it for one agent, under [claude], [codex], [gemini] or [acp.NAME]".into()
-            }
-            None if section.is_none() && value.get_ref().is_table() => {
-                format!(
-                    "configure an ACP agent as [acp.{}]; available settings: {}",
-                    format_toml_key(typed),
-                    allowed.join(", ")
-                )
             }
             None => format!("available settings: {}", allowed.join(", ")),
         };
-        self.report_problem(&name.span(), error.with_hint(hint));
-    }
-
-    /// Records that a setting conflicts with another.
-    fn report_conflict(&mut self, key: &ConfigKey, message: &str, hint: &str) {
-        let Some(ConfigOrigin::File { path, line, column }) =
-            self.layer.get(key).map(|entry| entry.origin.clone())
-        else {
-            return;
+        let section = match path {
+            [] => String::new(),
+            path => format!(" in [{}]", format_toml_path(path)),
         };
-        let error = ValueError::new(format!("{key}: {message}")).with_hint(hint);
-        self.problems
-            .push(error.into_problem(ProblemLocation::Position { path, line, column }));
+        let error = ValueError::new(format!("unknown setting `{toml_key}`{section}"));
+        self.report_problem(&name.span(), error.with_hint(hint));
     }
 
     fn report_problem(&mut self, span: &Range<usize>, error: ValueError) {
         let (line, column) = line_and_column(self.text, span.start);
-        self.problems
-            .push(error.into_problem(ProblemLocation::Position {
-                path: self.path.to_owned(),
-                line,
-                column,
-            }));
+        let path = self.path.to_owned();
+        let location = ProblemLocation::Position { path, line, column };
+        self.problems.push(error.into_problem(location));
     }
 
     /// Adds the line of the error to the parser's message, cut before the first quote, because a quoted value may be a
@@ -383,13 +201,8 @@ impl ConfigParser<'_> {
     fn message_with_excerpt(&self, message: &str, span: &Range<usize>) -> String {
         let (line, _) = line_and_column(self.text, span.start);
         let line = self.text.lines().nth(line - 1).unwrap_or_default();
-        let excerpt: String = line
-            .split(['"', '\''])
-            .next()
-            .unwrap_or_default()
-            .chars()
-            .take(60)
-            .collect();
+        let before_quote = line.split(['"', '\'']).next().unwrap_or_default();
+        let excerpt: String = before_quote.chars().take(60).collect();
         let message = message.lines().collect::<Vec<_>>().join(", ");
         match excerpt.trim() {
             "" => message,
@@ -404,10 +217,10 @@ fn to_unchecked_value(value: &DeValue<'_>) -> UncheckedValue {
         DeValue::String(text) => UncheckedValue::Text(text.to_string()),
         DeValue::Boolean(on) => UncheckedValue::Bool(*on),
         DeValue::Integer(number) => {
-            // Times are far below the size at which a float loses digits.
+            // Numbers are far below the size at which a float loses digits.
             #[expect(
                 clippy::cast_precision_loss,
-                reason = "a number of seconds, checked to be small"
+                reason = "the maximum of every setting is small"
             )]
             let number =
                 i64::from_str_radix(number.as_str(), number.radix()).map(|number| number as f64);
@@ -421,26 +234,23 @@ fn to_unchecked_value(value: &DeValue<'_>) -> UncheckedValue {
             UncheckedValue::Number,
         ),
         DeValue::Array(items) => {
-            let texts = items
-                .iter()
-                .map(|item| item.get_ref().as_str().map(str::to_owned));
-            let texts: Option<Vec<String>> = texts.collect();
+            let texts = items.iter().map(|item| item.get_ref().as_str());
+            let texts: Option<Vec<String>> = texts.map(|text| text.map(str::to_owned)).collect();
             texts.map_or(
                 UncheckedValue::Unsupported("an array of other values"),
                 UncheckedValue::TextList,
             )
         }
-        DeValue::Datetime(_) | DeValue::Table(_) => UncheckedValue::Unsupported(type_name(value)),
+        DeValue::Datetime(_) => UncheckedValue::Unsupported("a date"),
+        DeValue::Table(_) => UncheckedValue::Unsupported("a table"),
     }
 }
 
-fn type_name(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) | DeValue::Float(_) => "a number",
-        DeValue::Boolean(_) => "a boolean",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "an array",
-        DeValue::Table(_) => "a table",
-    }
+/// Returns line and column of a byte offset, counted from 1, columns in characters.
+pub(crate) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = text.get(..offset).unwrap_or(text);
+    let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+    let line = before.matches('\n').count() + 1;
+    let column = before.get(line_start..).unwrap_or_default().chars().count() + 1;
+    (line, column)
 }

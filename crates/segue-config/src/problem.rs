@@ -6,47 +6,57 @@ use std::path::{Path, PathBuf};
 /// A problem of the configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
+    /// Location of the problem.
     pub location: ProblemLocation,
+    /// Message for people.
     pub message: String,
+    /// Possible action of the user. `None` if there is none.
     pub hint: Option<String>,
 }
 
 /// Location of a problem.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ProblemLocation {
     /// A position in a file. Lines and columns count from 1, columns in characters.
     Position {
+        /// Path of the file.
         path: PathBuf,
+        /// Number of the line.
         line: usize,
+        /// Number of the column.
         column: usize,
     },
     /// A complete file.
     File(PathBuf),
     /// A variable of the environment.
     Environment(String),
+    /// A flag of the command line.
+    Flag(&'static str),
+    /// The merged settings of all sources.
+    Merge,
 }
 
 /// A problem of a value, without its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ValueError {
-    pub message: String,
-    pub hint: Option<String>,
+pub(crate) struct ValueError {
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
 }
 
 impl ValueError {
-    pub fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: None,
         }
     }
 
-    pub fn with_hint(mut self, hint: impl Into<String>) -> Self {
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    pub fn into_problem(self, location: ProblemLocation) -> ConfigProblem {
+    pub(crate) fn into_problem(self, location: ProblemLocation) -> ConfigProblem {
         ConfigProblem {
             location,
             message: self.message,
@@ -56,11 +66,12 @@ impl ValueError {
 }
 
 impl ProblemLocation {
-    /// Returns the file of the problem. `None` for a variable of the environment.
+    /// Returns the file of the problem. `None` for a problem outside of files.
+    #[must_use]
     pub fn file_path(&self) -> Option<&Path> {
         match self {
             Self::Position { path, .. } | Self::File(path) => Some(path),
-            Self::Environment(_) => None,
+            Self::Environment(_) | Self::Flag(_) | Self::Merge => None,
         }
     }
 }
@@ -73,6 +84,8 @@ impl fmt::Display for ProblemLocation {
             }
             Self::File(path) => write!(f, "{}", path.display()),
             Self::Environment(name) => write!(f, "environment variable {name}"),
+            Self::Flag(name) => write!(f, "flag {name}"),
+            Self::Merge => write!(f, "merged settings"),
         }
     }
 }

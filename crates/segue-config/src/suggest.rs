@@ -1,6 +1,7 @@
 //! Suggestions for mistyped names.
 
 /// Returns the name in `candidates` that is most similar to `typed`. `None` if no name is similar enough.
+#[must_use]
 pub fn suggest_name<'a>(typed: &str, candidates: &[&'a str]) -> Option<&'a str> {
     let normalize = |text: &str| text.to_lowercase().replace(['-', ' '], "_");
     let typed = normalize(typed);

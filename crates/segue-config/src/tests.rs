@@ -1,5 +1,6 @@
 //! Fixtures for the tests of the configuration.
 
+mod definitions;
 mod sources;
 mod trust;
 mod values;
@@ -10,7 +11,8 @@ use std::fs;
 use segue_core::scope::RoleName;
 use tempfile::TempDir;
 
-use super::key::{AgentKey, TimeoutPhase};
+use segue_core::agent::PermissionPolicy;
+
 use super::*;
 
 /// A temporary directory with the configuration files of a user and a project.
@@ -68,6 +70,18 @@ impl ConfigFixture {
         };
         TrustStore::update(&self.inputs().home, |store| store.files.push(file)).unwrap();
     }
+}
+
+/// Returns the setting with this key in TOML.
+fn find_setting<'a>(settings: &'a ConfigLayer, key: &str) -> Option<&'a ConfigEntry> {
+    let mut entries = settings.iter();
+    let (_, entry) = entries.find(|(candidate, _)| candidate.to_string() == key)?;
+    Some(entry)
+}
+
+/// Returns the last key of a file.
+fn key_of(toml: &str) -> ConfigKey {
+    parse_text(toml).unwrap().into_keys().next_back().unwrap()
 }
 
 fn parse_text(text: &str) -> Result<ConfigLayer, Vec<ConfigProblem>> {

@@ -1,7 +1,7 @@
 //! Project files that the user trusts, each by path and content.
 //!
 //! The list is stored as `trusted.json` in segue's home. A file that has changed is not trusted. If the list cannot be
-//! read, [`config::load`](super::load) trusts no file, and `segue trust` fails.
+//! read, [`load`](crate::load) trusts no file, and `segue trust` fails.
 
 use std::fmt::Write as _;
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -31,12 +31,14 @@ pub enum TrustStoreError {
 /// List of trusted files, as `trusted.json` contains it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct TrustStore {
+    /// Trusted files, each path once.
     pub files: Vec<TrustedFile>,
 }
 
 /// A file with the content that the user trusts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustedFile {
+    /// Path of the file.
     pub path: PathBuf,
     /// SHA-256 of the content, in hexadecimal.
     pub sha256: String,
@@ -57,6 +59,7 @@ impl TrustStore {
     }
 
     /// Returns `true` if the file at `path` is trusted with exactly this content.
+    #[must_use]
     pub fn is_trusted(&self, path: &Path, content: &[u8]) -> bool {
         let file = self.files.iter().find(|file| file.path == path);
         file.is_some_and(|file| file.sha256 == sha256_hex(content))
@@ -109,6 +112,7 @@ fn open_private_file(path: &Path) -> std::io::Result<File> {
 }
 
 /// Returns the SHA-256 of the content in hexadecimal.
+#[must_use]
 pub fn sha256_hex(content: &[u8]) -> String {
     let mut hex = String::with_capacity(64);
     for byte in Sha256::digest(content) {

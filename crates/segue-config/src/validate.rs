@@ -1,20 +1,23 @@
-//! Validation of values, independent of their source.
+//! Validation of values and names, independent of their source.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use segue_core::agent::PermissionPolicy;
+use segue_core::scope::RoleName;
 use segue_core::session::SessionRef;
 use segue_core::spend::Cost;
 
-use super::key::{AgentKey, ConfigKey, ConfiguredAgent, McpKey, NO_AGENT, RoleKey, TimeoutPhase};
-use super::problem::ValueError;
-use super::setting::ConfigValue;
-use super::suggest::suggest_name;
+use crate::definition::{SettingPlace, ValueKind, is_placeholder};
+use crate::key::NO_AGENT;
+use crate::layer::ConfigValue;
+use crate::problem::ValueError;
+use crate::providers::CONFIGURABLE_PROVIDERS;
+use crate::suggest::suggest_name;
 
 /// A value before validation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum UncheckedValue {
+pub(crate) enum UncheckedValue {
     Text(String),
     TextList(Vec<String>),
     Bool(bool),
@@ -25,95 +28,74 @@ pub enum UncheckedValue {
 
 /// Directories that relative paths refer to.
 #[derive(Debug, Clone)]
-pub struct PathBase {
-    pub directory: PathBuf,
+pub(crate) struct PathBase {
+    pub(crate) directory: PathBuf,
     /// Directory that replaces `~`.
-    pub home: Option<PathBuf>,
+    pub(crate) home: Option<PathBuf>,
 }
 
 /// Maximum timeout in seconds: one year.
 const MAX_TIMEOUT_SECONDS: f64 = 31_536_000.0;
 
+/// Maximum price in dollars. No model costs more: a larger number is in cents, or a price for a single token.
+const MAX_PRICE_DOLLARS: f64 = 100_000.0;
+
 /// Validates a value and converts it to the type of the setting.
-pub fn validate_value(
-    key: &ConfigKey,
+pub(crate) fn validate_value(
+    place: &SettingPlace,
     value: UncheckedValue,
     base: &PathBase,
 ) -> Result<ConfigValue, ValueError> {
-    match key {
-        ConfigKey::Prefer | ConfigKey::Fallback => validate_providers(expect_text_list(value)?),
-        ConfigKey::Summariser => validate_summariser(expect_text(value)?),
-        ConfigKey::ErrorLimit => validate_count(&value, "a number of failures", 0.0, 1000.0),
-        ConfigKey::ContextLimit
-        | ConfigKey::ModelLimit(_)
-        | ConfigKey::Agent(_, AgentKey::ContextLimit) => {
-            validate_count(&value, "a number of tokens", 0.0, 1e12)
-        }
-        ConfigKey::Backoff => validate_seconds(TimeoutPhase::Silence, &value),
-        ConfigKey::Permissions | ConfigKey::Agent(_, AgentKey::Permissions) => {
-            validate_policy(&expect_text(value)?)
-        }
-        // A smaller budget has room only for the frame of a brief, and no model accepts a larger one.
-        ConfigKey::Budget => validate_count(&value, "a number of tokens", 2_000.0, 1e6),
-        ConfigKey::Timeout(phase) | ConfigKey::Agent(_, AgentKey::Timeout(phase)) => {
-            validate_seconds(*phase, &value)
-        }
-        ConfigKey::Agent(_, AgentKey::Path | AgentKey::AcpPath)
-        | ConfigKey::Mcp(_, McpKey::Command) => validate_program(&expect_text(value)?, base),
-        ConfigKey::Agent(agent, AgentKey::Transports) => {
-            validate_transports(agent, expect_text_list(value)?)
-        }
-        ConfigKey::Agent(_, AgentKey::Model | AgentKey::Mode) => {
-            validate_argument(expect_text(value)?)
-        }
-        ConfigKey::Agent(_, AgentKey::ResumeId) => validate_session_ref(expect_text(value)?),
-        ConfigKey::Agent(_, AgentKey::ContinueLast) | ConfigKey::CompactionAuto => {
-            validate_bool(&value)
-        }
-        ConfigKey::Agent(_, AgentKey::Args) | ConfigKey::Mcp(_, McpKey::Args) => {
-            expect_text_list(value).map(ConfigValue::TextList)
-        }
-        ConfigKey::Agent(_, AgentKey::Env(_)) | ConfigKey::Mcp(_, McpKey::Env(_)) => {
-            expect_text(value).map(ConfigValue::Text)
-        }
-        ConfigKey::Mcp(_, McpKey::Header(_)) => validate_header(expect_text(value)?),
-        ConfigKey::Mcp(_, McpKey::Url) => validate_url(expect_text(value)?),
-        ConfigKey::Price(..) => validate_price(&value),
-        ConfigKey::Role(_, key) => validate_role_setting(*key, value),
-    }
-}
-
-/// Validates a setting of a role.
-fn validate_role_setting(key: RoleKey, value: UncheckedValue) -> Result<ConfigValue, ValueError> {
-    match key {
-        RoleKey::Role => match expect_text(value)? {
-            text if text.trim().is_empty() => Err(ValueError::new(
-                "must not be empty; omit it to keep the description",
-            )),
-            text => Ok(ConfigValue::Text(text)),
+    match place.setting.kind {
+        ValueKind::Bool => match value {
+            UncheckedValue::Bool(on) => Ok(ConfigValue::Bool(on)),
+            value => Err(type_error("true or false, without quotes", &value)),
         },
-        RoleKey::ToolInstructions => expect_text(value).map(ConfigValue::Text),
-        RoleKey::Instructions => expect_text_list(value).map(ConfigValue::TextList),
-        RoleKey::AllowedTools => {
-            let tools = expect_text_list(value)?;
-            let is_valid = |tool: &&String| {
-                !tool.is_empty()
-                    && !tool.contains(|c: char| c.is_control() || c.is_whitespace() || c == ',')
-            };
-            match tools.iter().find(|tool| !is_valid(tool)) {
-                Some(tool) => Err(
-                    ValueError::new(format!("{tool:?} is not a valid tool name")).with_hint(
-                        "use names such as \"Read\", \"Bash\" or \"mcp__server__tool\", or \"*\" for all tools",
-                    ),
-                ),
-                None => Ok(ConfigValue::TextList(tools)),
+        ValueKind::Count(unit, min, max) => validate_count(&value, unit, min, max),
+        ValueKind::PositiveSeconds if value == UncheckedValue::Number(0.0) => {
+            Err(ValueError::new("must be greater than 0"))
+        }
+        ValueKind::PositiveSeconds | ValueKind::Seconds => validate_seconds(&value),
+        ValueKind::Price => validate_price(&value),
+        ValueKind::Text(check) => {
+            let text = expect_text(value)?;
+            check(&text).map(|()| ConfigValue::Text(text))
+        }
+        ValueKind::TextList(check) => {
+            let texts = expect_text_list(value)?;
+            texts.iter().try_for_each(|text| check(text))?;
+            Ok(ConfigValue::TextList(texts))
+        }
+        ValueKind::Agent => match expect_text(value)? {
+            name if name == NO_AGENT => Ok(ConfigValue::Text(name)),
+            name => {
+                let allowed = [provider_names(), vec![NO_AGENT]].concat();
+                check_provider(&name, &allowed).map(|()| ConfigValue::Text(name))
             }
+        },
+        ValueKind::Agents => {
+            let mut names: Vec<String> = Vec::new();
+            for name in expect_text_list(value)? {
+                check_provider(&name, &provider_names())?;
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            Ok(ConfigValue::TextList(names))
+        }
+        ValueKind::Program => resolve_program(&expect_text(value)?, base),
+        ValueKind::Transports => {
+            let supported = place
+                .provider
+                .map_or(&[][..], |provider| provider.transports);
+            validate_transports(expect_text_list(value)?, supported)
         }
     }
 }
 
 impl UncheckedValue {
-    fn type_name(&self) -> &'static str {
+    /// Returns the name of the type, with its article.
+    pub(crate) fn type_name(&self) -> &'static str {
         match self {
             Self::Text(_) => "a string",
             Self::TextList(_) => "an array",
@@ -130,20 +112,17 @@ fn type_error(expected: &str, value: &UncheckedValue) -> ValueError {
 
 fn expect_text(value: UncheckedValue) -> Result<String, ValueError> {
     match value {
-        UncheckedValue::Text(text) if text.contains('\0') => {
-            Err(ValueError::new("must not contain a NUL character"))
-        }
-        UncheckedValue::Text(text) => Ok(text),
+        UncheckedValue::Text(text) => reject_nul(&text).map(|()| text),
         value => Err(type_error("a string in quotes", &value)),
     }
 }
 
 fn expect_text_list(value: UncheckedValue) -> Result<Vec<String>, ValueError> {
     match value {
-        UncheckedValue::TextList(texts) if texts.iter().any(|text| text.contains('\0')) => {
-            Err(ValueError::new("must not contain a NUL character"))
+        UncheckedValue::TextList(texts) => {
+            texts.iter().try_for_each(|text| reject_nul(text))?;
+            Ok(texts)
         }
-        UncheckedValue::TextList(texts) => Ok(texts),
         value => Err(type_error(
             "an array of strings, such as [\"one\", \"two\"]",
             &value,
@@ -151,62 +130,64 @@ fn expect_text_list(value: UncheckedValue) -> Result<Vec<String>, ValueError> {
     }
 }
 
-fn validate_bool(value: &UncheckedValue) -> Result<ConfigValue, ValueError> {
-    match value {
-        UncheckedValue::Bool(on) => Ok(ConfigValue::Bool(*on)),
-        value => Err(type_error("true or false, without quotes", value)),
+fn reject_nul(text: &str) -> Result<(), ValueError> {
+    reject_if(text.contains('\0'), "must not contain a NUL character")
+}
+
+fn reject_if(is_invalid: bool, message: impl Into<String>) -> Result<(), ValueError> {
+    if is_invalid {
+        Err(ValueError::new(message))
+    } else {
+        Ok(())
     }
 }
 
-fn validate_seconds(
-    phase: TimeoutPhase,
-    value: &UncheckedValue,
-) -> Result<ConfigValue, ValueError> {
+fn validate_seconds(value: &UncheckedValue) -> Result<ConfigValue, ValueError> {
     let UncheckedValue::Number(seconds) = *value else {
         return Err(type_error("a number of seconds", value));
     };
-    if phase == TimeoutPhase::Start && seconds == 0.0 {
-        return Err(ValueError::new("must be greater than 0"));
-    }
-    if !(0.0..=MAX_TIMEOUT_SECONDS).contains(&seconds) {
-        return Err(ValueError::new(format!(
-            "must be a number of seconds from 0 to {MAX_TIMEOUT_SECONDS}, not {seconds}"
-        )));
-    }
+    reject_if(
+        !(0.0..=MAX_TIMEOUT_SECONDS).contains(&seconds),
+        format!("must be a number of seconds from 0 to {MAX_TIMEOUT_SECONDS}, not {seconds}"),
+    )?;
     let duration = Duration::try_from_secs_f64(seconds);
-    duration
-        .map(ConfigValue::Seconds)
-        .map_err(|error| ValueError::new(error.to_string()))
+    let duration = duration.map_err(|error| ValueError::new(error.to_string()))?;
+    Ok(match duration.subsec_nanos() {
+        0 => ConfigValue::Count(duration.as_secs()),
+        _ => ConfigValue::Number(duration.as_secs_f64()),
+    })
 }
 
 /// Validates an integer from `min` to `max`.
 fn validate_count(
     value: &UncheckedValue,
-    expected: &str,
-    min: f64,
-    max: f64,
+    unit: &str,
+    min: u64,
+    max: u64,
 ) -> Result<ConfigValue, ValueError> {
     let UncheckedValue::Number(number) = *value else {
-        return Err(type_error(expected, value));
+        return Err(type_error(unit, value));
     };
-    if !(min..=max).contains(&number) || number.fract() != 0.0 {
-        return Err(ValueError::new(format!(
-            "must be {expected}, an integer from {min} to {max}, not {number}"
-        )));
-    }
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the maximum of every setting is small"
+    )]
+    let range = min as f64..=max as f64;
+    reject_if(
+        !range.contains(&number) || number.fract() != 0.0,
+        format!("must be {unit}, an integer from {min} to {max}, not {number}"),
+    )?;
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "checked to be an integer, small and not negative"
     )]
-    let number = number as u64;
-    Ok(ConfigValue::Count(number))
+    let count = number as u64;
+    Ok(ConfigValue::Count(count))
 }
 
-/// Validates a price in dollars for a million tokens.
+/// Validates a price in dollars for a million tokens, and rounds it as all amounts.
 fn validate_price(value: &UncheckedValue) -> Result<ConfigValue, ValueError> {
-    // No model costs more: a larger number is in cents, or a price for a single token.
-    const MAX_PRICE_DOLLARS: f64 = 100_000.0;
     let UncheckedValue::Number(dollars) = *value else {
         return Err(type_error(
             "dollars per million tokens, such as 1.25",
@@ -214,11 +195,17 @@ fn validate_price(value: &UncheckedValue) -> Result<ConfigValue, ValueError> {
         ));
     };
     let cost = Cost::from_dollars(dollars).filter(|_| dollars <= MAX_PRICE_DOLLARS);
-    cost.map(ConfigValue::Money).ok_or_else(|| {
+    let cost = cost.ok_or_else(|| {
         ValueError::new(format!(
             "must be dollars per million tokens, from 0 to {MAX_PRICE_DOLLARS}, not {dollars}"
         ))
-    })
+    })?;
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "the amount was converted from a float"
+    )]
+    let rounded_dollars = cost.micros() as f64 / 1e6;
+    Ok(ConfigValue::Number(rounded_dollars))
 }
 
 /// Builds the error for a value that is not one of the known words.
@@ -230,56 +217,35 @@ fn unknown_name_error(name: &str, allowed: &[&str]) -> ValueError {
     }
 }
 
-fn validate_policy(name: &str) -> Result<ConfigValue, ValueError> {
-    const POLICY_NAMES: [&str; 5] = ["ask", "allow-reads", "allow-edits", "allow-all", "deny"];
-    PermissionPolicy::from_name(name)
-        .map(ConfigValue::Policy)
-        .ok_or_else(|| unknown_name_error(name, &POLICY_NAMES))
+/// Returns the names that select a provider.
+fn provider_names() -> Vec<&'static str> {
+    let built_in = CONFIGURABLE_PROVIDERS
+        .iter()
+        .filter(|provider| provider.is_built_in());
+    let names = built_in.map(|provider| provider.name);
+    names.chain(["rehearsal", "acp:NAME"]).collect()
 }
 
-/// Names that select a provider.
-const PROVIDER_NAMES: [&str; 5] = ["claude", "codex", "gemini", "rehearsal", "acp:NAME"];
-
-fn is_provider_name(name: &str) -> bool {
-    match name.strip_prefix("acp:") {
+fn check_provider(name: &str, allowed: &[&str]) -> Result<(), ValueError> {
+    let is_known = match name.strip_prefix("acp:") {
         Some(acp_name) => check_agent_name(acp_name).is_ok(),
-        None => name == "rehearsal" || ConfiguredAgent::from_name(name).is_some(),
+        None => allowed.contains(&name),
+    };
+    if is_known {
+        Ok(())
+    } else {
+        Err(unknown_name_error(name, allowed))
     }
 }
 
-/// Validates names of providers and removes duplicates.
-fn validate_providers(requested: Vec<String>) -> Result<ConfigValue, ValueError> {
-    let mut names: Vec<String> = Vec::new();
-    for name in requested {
-        if !is_provider_name(&name) {
-            return Err(unknown_name_error(&name, &PROVIDER_NAMES));
-        }
-        if !names.contains(&name) {
-            names.push(name);
-        }
-    }
-    Ok(ConfigValue::TextList(names))
-}
-
-fn validate_summariser(name: String) -> Result<ConfigValue, ValueError> {
-    if name == NO_AGENT || is_provider_name(&name) {
-        return Ok(ConfigValue::Text(name));
-    }
-    let allowed: Vec<&str> = PROVIDER_NAMES.into_iter().chain([NO_AGENT]).collect();
-    Err(unknown_name_error(&name, &allowed))
-}
-
-fn validate_transports(
-    agent: &ConfiguredAgent,
-    names: Vec<String>,
-) -> Result<ConfigValue, ValueError> {
-    let supported = agent.transports();
-    if names.is_empty() {
-        return Err(ValueError::new(format!(
+fn validate_transports(names: Vec<String>, supported: &[&str]) -> Result<ConfigValue, ValueError> {
+    reject_if(
+        names.is_empty(),
+        format!(
             "must not be empty; name one of {}, or omit it",
             supported.join(", ")
-        )));
-    }
+        ),
+    )?;
     match names
         .iter()
         .find(|name| !supported.contains(&name.as_str()))
@@ -289,68 +255,12 @@ fn validate_transports(
     }
 }
 
-/// Validates a value that becomes an argument of a program and must not look like an option.
-fn validate_argument(argument: String) -> Result<ConfigValue, ValueError> {
-    if argument.is_empty() {
-        return Err(ValueError::new(
-            "must not be empty; omit it to let the agent choose",
-        ));
-    }
-    if argument.starts_with('-') || argument.chars().any(char::is_control) {
-        return Err(ValueError::new(format!(
-            "{argument:?} must not start with `-` or contain control characters"
-        )));
-    }
-    Ok(ConfigValue::Text(argument))
-}
-
-/// Validates a reference to a session. An empty text means no session.
-fn validate_session_ref(reference: String) -> Result<ConfigValue, ValueError> {
-    if !reference.is_empty() {
-        match SessionRef::parse(&reference) {
-            Ok(SessionRef::Number(_)) => {
-                return Err(ValueError::new(format!(
-                    "{reference:?} is a list number, which may refer to another session later"
-                ))
-                .with_hint("use the session ID"));
-            }
-            Ok(SessionRef::Latest | SessionRef::Feature(_) | SessionRef::Text(_)) => {}
-            Err(error) => return Err(ValueError::new(error.to_string())),
-        }
-    }
-    Ok(ConfigValue::Text(reference))
-}
-
-fn validate_header(header: String) -> Result<ConfigValue, ValueError> {
-    if header.chars().any(char::is_control) {
-        return Err(ValueError::new("must not contain control characters"));
-    }
-    Ok(ConfigValue::Text(header))
-}
-
-fn validate_url(url: String) -> Result<ConfigValue, ValueError> {
-    let address = url
-        .strip_prefix("https://")
-        .or_else(|| url.strip_prefix("http://"));
-    let is_valid = |address: &str| {
-        !address.is_empty()
-            && !address.starts_with('/')
-            && !address.contains(|c: char| c.is_control() || c == ' ')
-    };
-    if address.is_some_and(is_valid) {
-        Ok(ConfigValue::Text(url))
-    } else {
-        Err(ValueError::new(
-            "must be a URL that starts with https:// or http://",
-        ))
-    }
-}
-
-/// Validates a program: a name that is looked up on `PATH`, or a path, which becomes absolute.
-fn validate_program(program: &str, base: &PathBase) -> Result<ConfigValue, ValueError> {
-    if program.is_empty() {
-        return Err(ValueError::new("must not be empty; omit it to search PATH"));
-    }
+/// Resolves a program: a name that is looked up on `PATH`, or a path, which becomes absolute.
+fn resolve_program(program: &str, base: &PathBase) -> Result<ConfigValue, ValueError> {
+    reject_if(
+        program.is_empty(),
+        "must not be empty; omit it to search PATH",
+    )?;
     let path = match (program.strip_prefix("~/"), &base.home) {
         (Some(relative), Some(home)) => home.join(relative),
         (Some(_), None) => {
@@ -358,89 +268,168 @@ fn validate_program(program: &str, base: &PathBase) -> Result<ConfigValue, Value
                 "cannot expand `~`: the home directory is unknown",
             ));
         }
-        (None, _) if program.contains('/') => normalize_path(&base.directory.join(program)),
+        // Removes the `.` with which a relative path may begin.
+        (None, _) if program.contains('/') => base.directory.join(program).components().collect(),
         (None, _) => PathBuf::from(program),
     };
-    match path.into_os_string().into_string() {
-        Ok(text) => Ok(ConfigValue::Text(text)),
-        Err(_) => Err(ValueError::new(
-            "cannot use a path relative to a directory whose name is not valid UTF-8",
-        )),
+    let path = path.into_os_string().into_string();
+    path.map(ConfigValue::Text).map_err(|_| {
+        ValueError::new("cannot use a path relative to a directory whose name is not valid UTF-8")
+    })
+}
+
+/// Accepts every text.
+#[expect(clippy::unnecessary_wraps, reason = "one of several checks")]
+pub(crate) fn accept_text(_: &str) -> Result<(), ValueError> {
+    Ok(())
+}
+
+pub(crate) fn check_policy(name: &str) -> Result<(), ValueError> {
+    const POLICY_NAMES: [&str; 5] = ["ask", "allow-reads", "allow-edits", "allow-all", "deny"];
+    match PermissionPolicy::from_name(name) {
+        Some(_) => Ok(()),
+        None => Err(unknown_name_error(name, &POLICY_NAMES)),
     }
 }
 
-/// Removes the `.` with which a relative path may begin.
-fn normalize_path(path: &Path) -> PathBuf {
-    path.components().collect()
+/// Checks a value that becomes an argument of a program and must not look like an option.
+pub(crate) fn check_argument(argument: &str) -> Result<(), ValueError> {
+    reject_if(
+        argument.is_empty(),
+        "must not be empty; omit it to let the agent choose",
+    )?;
+    reject_if(
+        argument.starts_with('-') || argument.chars().any(char::is_control),
+        format!("{argument:?} must not start with `-` or contain control characters"),
+    )
+}
+
+/// Checks a reference to a session. An empty text means no session.
+pub(crate) fn check_session_ref(reference: &str) -> Result<(), ValueError> {
+    if reference.is_empty() {
+        return Ok(());
+    }
+    match SessionRef::parse(reference) {
+        Ok(SessionRef::Number(_)) => Err(ValueError::new(format!(
+            "{reference:?} is a list number, which may refer to another session later"
+        ))
+        .with_hint("use the session ID")),
+        Ok(SessionRef::Latest | SessionRef::Feature(_) | SessionRef::Text(_)) => Ok(()),
+        Err(error) => Err(ValueError::new(error.to_string())),
+    }
+}
+
+pub(crate) fn check_header(header: &str) -> Result<(), ValueError> {
+    reject_if(
+        header.chars().any(char::is_control),
+        "must not contain control characters",
+    )
+}
+
+pub(crate) fn check_url(url: &str) -> Result<(), ValueError> {
+    let address = url
+        .strip_prefix("https://")
+        .or_else(|| url.strip_prefix("http://"));
+    let is_valid = address.is_some_and(|address| {
+        !address.is_empty()
+            && !address.starts_with('/')
+            && !address.contains(|c: char| c.is_control() || c == ' ')
+    });
+    reject_if(
+        !is_valid,
+        "must be a URL that starts with https:// or http://",
+    )
+}
+
+/// Checks the description of a role.
+pub(crate) fn check_description(text: &str) -> Result<(), ValueError> {
+    reject_if(
+        text.trim().is_empty(),
+        "must not be empty; omit it to keep the description",
+    )
+}
+
+pub(crate) fn check_tool(tool: &str) -> Result<(), ValueError> {
+    let is_invalid_char = |c: char| c.is_control() || c.is_whitespace() || c == ',';
+    if !tool.is_empty() && !tool.contains(is_invalid_char) {
+        return Ok(());
+    }
+    let error = ValueError::new(format!("{tool:?} is not a valid tool name"));
+    Err(error.with_hint(
+        "use names such as \"Read\", \"Bash\" or \"mcp__server__tool\", or \"*\" for all tools",
+    ))
+}
+
+/// Checks the name at one depth of a path, if the user chooses it.
+pub(crate) fn check_name(place: &SettingPlace, depth: usize, name: &str) -> Result<(), ValueError> {
+    match place.path.get(depth) {
+        Some(&"VARIABLE") => check_variable_name(name),
+        Some(&"HEADER") => check_header_name(name),
+        Some(word) if is_placeholder(word) => (place.table.check_name)(name),
+        _ => Ok(()),
+    }
 }
 
 /// Checks the name of an agent in `[acp.NAME]`.
-pub fn check_agent_name(name: &str) -> Result<(), ValueError> {
+pub(crate) fn check_agent_name(name: &str) -> Result<(), ValueError> {
     let is_lowercase_or_digit = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_valid = name.len() <= 60
-        && name.starts_with(is_lowercase_or_digit)
-        && name
-            .chars()
-            .all(|c| is_lowercase_or_digit(c) || "-_.".contains(c));
-    if is_valid {
-        Ok(())
-    } else {
-        Err(ValueError::new(format!(
+    let is_valid_char = |c: char| is_lowercase_or_digit(c) || "-_.".contains(c);
+    reject_if(
+        name.len() > 60
+            || !name.starts_with(is_lowercase_or_digit)
+            || !name.chars().all(is_valid_char),
+        format!(
             "{name:?} is not a valid agent name: use at most 60 lowercase letters, digits, `-`, `_` and `.`"
-        )))
-    }
+        ),
+    )
 }
 
 /// Checks the name of an MCP server in `[mcp.NAME]`.
 ///
 /// Agents prefix the names of its tools with it, `mcp__NAME__TOOL`, and segue's own tools need no permission. Therefore
 /// no name may imitate segue's own, not even through its underscores.
-pub fn check_server_name(name: &str) -> Result<(), ValueError> {
-    if name.eq_ignore_ascii_case("segue") {
-        return Err(ValueError::new(
-            "`segue` is reserved for segue's own MCP server",
-        ));
-    }
-    let is_valid = name.len() <= 60
-        && name
-            .split(['-', '_'])
-            .all(|part| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric()));
-    if is_valid {
-        Ok(())
-    } else {
-        Err(ValueError::new(format!(
+pub(crate) fn check_server_name(name: &str) -> Result<(), ValueError> {
+    reject_if(
+        name.eq_ignore_ascii_case("segue"),
+        "`segue` is reserved for segue's own MCP server",
+    )?;
+    let is_valid_part =
+        |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric());
+    reject_if(
+        name.len() > 60 || !name.split(['-', '_']).all(is_valid_part),
+        format!(
             "{name:?} is not a valid MCP server name: use at most 60 letters, digits and single `-` or `_` between them"
-        )))
-    }
+        ),
+    )
 }
 
-/// Checks the name of a variable in `env`.
-pub fn check_variable_name(name: &str) -> Result<(), ValueError> {
-    if name.is_empty() || name.contains(|c: char| c == '=' || c.is_control()) {
-        return Err(ValueError::new(format!(
-            "{name:?} is not a valid variable name"
-        )));
-    }
-    Ok(())
+fn check_variable_name(name: &str) -> Result<(), ValueError> {
+    reject_if(
+        name.is_empty() || name.contains(|c: char| c == '=' || c.is_control()),
+        format!("{name:?} is not a valid variable name"),
+    )
 }
 
-/// Checks the name of a header in `headers`.
-pub fn check_header_name(name: &str) -> Result<(), ValueError> {
+fn check_header_name(name: &str) -> Result<(), ValueError> {
     let is_valid_char = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
-    if name.is_empty() || !name.chars().all(is_valid_char) {
-        return Err(ValueError::new(format!(
-            "{name:?} is not a valid header name"
-        )));
-    }
-    Ok(())
+    reject_if(
+        name.is_empty() || !name.chars().all(is_valid_char),
+        format!("{name:?} is not a valid header name"),
+    )
 }
 
-/// Checks the prefix of a model name in `[prices.NAME]` and `context_limits`.
-pub fn check_model_prefix(prefix: &str) -> Result<(), ValueError> {
-    if prefix.is_empty() || prefix.len() > 200 || prefix.contains(char::is_control) {
-        return Err(ValueError::new(format!(
-            "{prefix:?} is not a valid prefix of a model name"
-        )));
-    }
-    Ok(())
+/// Checks the prefix of a model name.
+pub(crate) fn check_model_prefix(prefix: &str) -> Result<(), ValueError> {
+    reject_if(
+        prefix.is_empty() || prefix.len() > 200 || prefix.contains(char::is_control),
+        format!("{prefix:?} is not a valid prefix of a model name"),
+    )
+}
+
+/// Checks the name of a role in `[roles.NAME]`.
+pub(crate) fn check_role_name(name: &str) -> Result<(), ValueError> {
+    let parsed = RoleName::parse(name);
+    parsed
+        .map(drop)
+        .map_err(|error| ValueError::new(error.to_string()))
 }

@@ -1,5 +1,7 @@
 //! Tests of the priority of sources.
 
+use std::time::Duration;
+
 use segue_agents::SessionDefault;
 use segue_core::agent::McpEndpoint;
 
@@ -24,36 +26,32 @@ fn the_source_with_the_highest_priority_wins_and_is_recorded() {
         ..fixture.inputs()
     };
     let (user, project) = (fixture.user_file(), fixture.project_file());
-    let format_setting = |loaded: &LoadedConfig, key| format_entry(loaded.settings.get(&key));
+    let format_setting =
+        |loaded: &LoadedConfig, key| format_entry(find_setting(&loaded.settings, key));
     let loaded = load(&inputs, &ConfigFlags::default());
     assert!(loaded.problems.is_empty());
     assert_eq!(
-        format_setting(&loaded, ConfigKey::Prefer),
+        format_setting(&loaded, "prefer"),
         format!("[\"codex\"] from {}:1", project.display())
     );
     assert_eq!(
-        format_setting(&loaded, ConfigKey::Permissions),
+        format_setting(&loaded, "permissions"),
         format!("\"allow-reads\" from {}:1", user.display())
     );
     assert_eq!(
-        format_setting(&loaded, ConfigKey::Timeout(TimeoutPhase::FirstOutput)),
+        format_setting(&loaded, "timeouts.first"),
         format!("4 from {}:3", project.display())
     );
     assert_eq!(
-        format_setting(&loaded, ConfigKey::Timeout(TimeoutPhase::Start)),
+        format_setting(&loaded, "timeouts.start"),
         "5 from environment SEGUE_OPEN_TIMEOUT"
     );
-    assert_eq!(
-        format_setting(&loaded, ConfigKey::Timeout(TimeoutPhase::Turn)),
-        "0 from default"
-    );
-    let flags = ConfigFlags {
-        permissions: Some(PermissionPolicy::Deny),
-        start_timeout: Some(Duration::from_secs(6)),
-    };
+    assert_eq!(format_setting(&loaded, "timeouts.turn"), "0 from default");
+    let flags = [("--permissions", "deny"), ("--open-timeout", "6")];
+    let flags = ConfigFlags(flags.map(|(flag, text)| (flag, text.to_owned())).into());
     let loaded = load(&inputs, &flags);
     assert_eq!(
-        format_setting(&loaded, ConfigKey::Permissions),
+        format_setting(&loaded, "permissions"),
         "\"deny\" from flag --permissions"
     );
     assert_eq!(
@@ -131,7 +129,7 @@ fn environment_variables_set_their_settings() {
         };
         Some(value.into())
     };
-    let (layer, problems) = environment::read_variables(env_var, &base);
+    let (layer, problems) = text_sources::read_variables(env_var, &base);
     assert_eq!(problems, []);
     let settings: Vec<String> = layer
         .iter()
@@ -145,7 +143,7 @@ fn environment_variables_set_their_settings() {
         "gemini.model = \"m\"",
     ];
     assert_eq!(settings, expected);
-    let (layer, problems) = environment::read_variables(|_| Some("?".into()), &base);
+    let (layer, problems) = text_sources::read_variables(|_| Some("?".into()), &base);
     let problems: Vec<String> = problems.iter().map(ToString::to_string).collect();
     assert!(problems.contains(&"environment variable SEGUE_CODEX_TRANSPORTS: \"?\" is not one of app-server, exec, acp".into()), "{problems:?}");
     assert!(
@@ -155,7 +153,7 @@ fn environment_variables_set_their_settings() {
         ),
         "{problems:?}"
     );
-    assert!(layer.contains_key(&ConfigKey::Agent(ConfiguredAgent::Claude, AgentKey::Path)));
+    assert!(find_setting(&layer, "claude.path").is_some());
 }
 
 #[test]
@@ -187,7 +185,7 @@ fn a_broken_file_is_ignored_completely() {
     let loaded = fixture.load();
     assert_eq!(loaded.config.defaults.permissions, PermissionPolicy::Ask);
     assert_eq!(
-        format_entry(loaded.settings.get(&ConfigKey::Prefer)),
+        format_entry(find_setting(&loaded.settings, "prefer")),
         format!("[\"gemini\"] from {}:1", fixture.project_file().display())
     );
     let statuses: Vec<ConfigFileStatus> = loaded.files.iter().map(|file| file.status).collect();

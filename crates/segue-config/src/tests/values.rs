@@ -1,18 +1,18 @@
 //! Tests of the configuration that a valid file produces.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use segue_agents::{SessionDefault, Timeouts};
 use segue_core::agent::{McpEndpoint, McpServer};
 
 use super::*;
-use crate::key::McpKey;
 use crate::validate::check_server_name;
 
 /// Returns the configuration of one file.
 fn resolve_config(text: &str) -> Config {
     let layer = parse_text(text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
-    Config::from_settings(&merge::merge_layers([resolved::default_settings(), layer]))
+    Config::from_settings(&layer::merge_layers(&[default_settings(), layer])).unwrap()
 }
 
 fn resolve_agent(text: &str, agent: &ConfiguredAgent) -> AgentConfig {
@@ -127,7 +127,9 @@ fn the_policy_is_read_from_the_file() {
         path = "x"
         context_limit = 7
     "#;
-    let policy = Config::from_settings(&parse_text(text).unwrap()).policy;
+    let policy = Config::from_settings(&parse_text(text).unwrap())
+        .unwrap()
+        .policy;
     let provider = |name: &str| segue_core::id::ProviderId::parse(name).unwrap();
     assert_eq!(policy.fallback, [provider("codex"), provider("acp:x")]);
     assert_eq!(policy.error_limit, 5);
@@ -137,7 +139,7 @@ fn the_policy_is_read_from_the_file() {
     assert_eq!(limit("claude", Some("opus")), Some(900_000));
     assert_eq!(limit("acp:x", None), Some(7));
     assert_eq!(limit("codex", Some("gpt-5.5-high")), None);
-    let defaults = Config::from_settings(&super::super::resolved::default_settings()).policy;
+    let defaults = Config::from_settings(&default_settings()).unwrap().policy;
     assert_eq!(defaults, segue_core::policy::Policy::default());
 }
 
@@ -208,8 +210,12 @@ fn agents_are_ordered_by_preference() {
 
 #[test]
 fn secrets_are_recognised_by_their_names() {
-    let env = |name: &str| ConfigKey::Agent(ConfiguredAgent::Claude, AgentKey::Env(name.into()));
-    let header = |name: &str| ConfigKey::Mcp("x".into(), McpKey::Header(name.into()));
+    let env = |name: &str| key_of(&format!("claude.env.{name} = \"\""));
+    let header = |name: &str| {
+        key_of(&format!(
+            "mcp.x = {{ url = \"http://x\", headers.{name} = \"\" }}"
+        ))
+    };
     for key in [
         env("ANTHROPIC_API_KEY"),
         env("my_token"),
@@ -222,8 +228,8 @@ fn secrets_are_recognised_by_their_names() {
     for key in [
         env("HOME"),
         header("Accept"),
-        ConfigKey::Prefer,
-        ConfigKey::Agent(ConfiguredAgent::Claude, AgentKey::Path),
+        key_of("prefer = []"),
+        key_of("claude.path = \"x\""),
     ] {
         assert!(!key.is_secret(), "{key}");
     }
@@ -283,7 +289,7 @@ fn a_price_is_replaced_completely() {
         "prices.m = { input = 1, output = 2, cached = 0.1 }\nprices.n = { input = 1, output = 1 }",
     );
     let upper = layer("prices.m = { input = 3, output = 4 }");
-    let config = Config::from_settings(&merge::merge_layers([lower, upper]));
+    let config = Config::from_settings(&layer::merge_layers(&[lower, upper])).unwrap();
     let cached = |model: &str| {
         config
             .prices

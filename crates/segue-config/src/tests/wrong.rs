@@ -79,13 +79,13 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     (
         "[opencode]\npath = \"x\"",
         &[
-            "1:2: unknown setting `opencode` | configure an ACP agent as [acp.opencode]; available settings: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
+            "1:2: unknown setting `opencode` | configure an ACP agent as [acp.opencode]; available settings: prefer, fallback, permissions, budget, error_limit, backoff_seconds, context_limit, compaction, timeouts, claude, codex, gemini, acp, mcp, prices, context_limits, roles",
         ],
     ),
     (
         "[gemini]\nacp_path = \"x\"",
         &[
-            "2:1: unknown setting `acp_path` in [gemini] | available settings: path, transports, model, mode, args, env, permissions, context_limit, timeouts, session",
+            "2:1: unknown setting `acp_path` in [gemini] | available settings: path, transports, model, mode, args, permissions, context_limit, timeouts, session, env",
         ],
     ),
     (
@@ -256,14 +256,14 @@ const INVALID_FILES: &[(&str, &[&str])] = &[
     (
         "x = 1\npermissions = 1",
         &[
-            "1:1: unknown setting `x` | available settings: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
+            "1:1: unknown setting `x` | available settings: prefer, fallback, permissions, budget, error_limit, backoff_seconds, context_limit, compaction, timeouts, claude, codex, gemini, acp, mcp, prices, context_limits, roles",
             "2:15: permissions: must be a string in quotes, not a number",
         ],
     ),
     (
         "# ü\n\"ü\" = 1",
         &[
-            "2:1: unknown setting `\"ü\"` | available settings: prefer, fallback, permissions, budget, compaction, error_limit, backoff_seconds, context_limit, context_limits, timeouts, claude, codex, gemini, acp, mcp, prices, roles",
+            "2:1: unknown setting `\"ü\"` | available settings: prefer, fallback, permissions, budget, error_limit, backoff_seconds, context_limit, compaction, timeouts, claude, codex, gemini, acp, mcp, prices, context_limits, roles",
         ],
     ),
     (

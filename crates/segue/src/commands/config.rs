@@ -2,12 +2,12 @@
 
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use segue_api::config::{
     ConfigFileOwner, ConfigFileState, ListedConfigFile, ListedProblem, ListedSetting,
     SettingOrigin, SettingValue,
 };
+use segue_core::agent::PermissionPolicy;
 
 use crate::app;
 use crate::cli::{ConfigArgs, ConfigCheckArgs, ConfigCommand, ConfigPathArgs, ConfigShowArgs};
@@ -33,10 +33,11 @@ pub(crate) fn run(args: &ConfigArgs) -> Result<ExitCode, CliError> {
 }
 
 fn show_settings(args: &ConfigShowArgs) -> Result<ExitCode, CliError> {
-    let flags = ConfigFlags {
-        permissions: args.permissions.map(Into::into),
-        start_timeout: args.open_timeout.map(Duration::from_secs_f64),
-    };
+    let policy = args.permissions.map(PermissionPolicy::from);
+    let policy = policy.map(|policy| ("--permissions", policy.as_str().to_owned()));
+    let timeout = args.open_timeout;
+    let timeout = timeout.map(|seconds| ("--open-timeout", seconds.to_string()));
+    let flags = ConfigFlags(policy.into_iter().chain(timeout).collect());
     let loaded = app::load_config(&flags)?;
     app::report_config_problem(&loaded);
     app::report_withheld_settings(&loaded);
@@ -112,12 +113,7 @@ fn value_json(value: ConfigValue) -> SettingValue {
     match value {
         ConfigValue::Bool(on) => SettingValue::Bool(on),
         ConfigValue::Count(count) => SettingValue::Count(count),
-        ConfigValue::Seconds(time) if time.subsec_nanos() == 0 => {
-            SettingValue::Count(time.as_secs())
-        }
-        ConfigValue::Seconds(time) => SettingValue::Number(time.as_secs_f64()),
-        ConfigValue::Policy(policy) => SettingValue::Text(policy.as_str().to_owned()),
-        ConfigValue::Money(cost) => SettingValue::Number(config::to_dollars(cost)),
+        ConfigValue::Number(number) => SettingValue::Number(number),
         ConfigValue::Text(text) => SettingValue::Text(text),
         ConfigValue::TextList(texts) => SettingValue::List(texts),
     }
@@ -244,11 +240,17 @@ fn report_checked_files(sources: &[ConfigSource], problems: &[ConfigProblem]) {
 fn problem_json(problem: &ConfigProblem) -> ListedProblem {
     let (line, column) = match problem.location {
         ProblemLocation::Position { line, column, .. } => (Some(line), Some(column)),
-        ProblemLocation::File(_) | ProblemLocation::Environment(_) => (None, None),
+        ProblemLocation::File(_)
+        | ProblemLocation::Environment(_)
+        | ProblemLocation::Flag(_)
+        | ProblemLocation::Merge => (None, None),
     };
     let variable = match &problem.location {
         ProblemLocation::Environment(name) => Some(name.clone()),
-        ProblemLocation::Position { .. } | ProblemLocation::File(_) => None,
+        ProblemLocation::Position { .. }
+        | ProblemLocation::File(_)
+        | ProblemLocation::Flag(_)
+        | ProblemLocation::Merge => None,
     };
     ListedProblem {
         path: problem.location.file_path().map(path_json),

@@ -9,7 +9,7 @@ use segue_engine::AccessError;
 
 use crate::app;
 use crate::cli::{RoleArgs, RoleCommand, RoleListArgs, RoleShowArgs};
-use crate::config::{ConfigFlags, ConfigKey, ConfigOrigin, LoadedConfig};
+use crate::config::{ConfigFlags, ConfigOrigin, LoadedConfig};
 use crate::error::CliError;
 use crate::json_output::print_json;
 use crate::terminal::{Table, print_line, strip_control_chars, to_single_line};
@@ -96,11 +96,11 @@ fn role_origins(loaded: &LoadedConfig, name: &RoleName) -> Vec<String> {
         .into_iter()
         .collect();
     for (key, entry) in &loaded.settings {
-        if let (ConfigKey::Role(role_name, _), ConfigOrigin::File { path, .. }) =
-            (key, &entry.origin)
+        if let (["roles", role, ..], ConfigOrigin::File { path, .. }) =
+            (&key.toml_path()[..], &entry.origin)
         {
             let path = to_single_line(&path.display().to_string());
-            if role_name == name && !origins.contains(&path) {
+            if *role == name.as_str() && !origins.contains(&path) {
                 origins.push(path);
             }
         }
