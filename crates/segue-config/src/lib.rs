@@ -39,7 +39,6 @@ pub use text_sources::ConfigFlags;
 pub use trust_store::{TrustStore, TrustStoreError, TrustedFile, sha256_hex};
 
 use definition::SETTING_PLACES;
-use problem::ValueError;
 use validate::PathBase;
 
 /// Locations and variables that the configuration is read from.
@@ -151,13 +150,8 @@ pub fn load(inputs: &ConfigInputs, flags: &ConfigFlags) -> LoadedConfig {
     let requested_settings = layer::merge_layers(&requested_layers);
     problems.extend(table_check::find_incomplete_settings(&requested_settings));
     let settings = layer::merge_layers(&granted_layers);
-    let config = Config::from_settings(&settings).unwrap_or_else(|error| {
-        let problem = ValueError::new(format!("cannot apply a setting: {error}"));
-        problems.push(problem.into_problem(ProblemLocation::Merge));
-        Config::default()
-    });
     LoadedConfig {
-        config,
+        config: Config::from_settings(&settings),
         settings,
         files,
         problems,

@@ -32,8 +32,6 @@ pub enum ProblemLocation {
     Environment(String),
     /// A flag of the command line.
     Flag(&'static str),
-    /// The merged settings of all sources.
-    Merge,
 }
 
 /// A problem of a value, without its location.
@@ -71,7 +69,7 @@ impl ProblemLocation {
     pub fn file_path(&self) -> Option<&Path> {
         match self {
             Self::Position { path, .. } | Self::File(path) => Some(path),
-            Self::Environment(_) | Self::Flag(_) | Self::Merge => None,
+            Self::Environment(_) | Self::Flag(_) => None,
         }
     }
 }
@@ -85,7 +83,6 @@ impl fmt::Display for ProblemLocation {
             Self::File(path) => write!(f, "{}", path.display()),
             Self::Environment(name) => write!(f, "environment variable {name}"),
             Self::Flag(name) => write!(f, "flag {name}"),
-            Self::Merge => write!(f, "merged settings"),
         }
     }
 }

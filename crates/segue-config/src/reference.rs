@@ -165,7 +165,7 @@ fn strip_links(markdown: &str) -> String {
 /// Formats a text as a comment of the example file.
 fn format_comment(markdown: &str) -> String {
     let lines = wrap_text(&strip_links(markdown), MAX_LINE_CHARS - 2);
-    lines.iter().map(|line| format!("# {line}\n")).collect()
+    format!("# {}\n", lines.join("\n# "))
 }
 
 /// Splits a text into lines at its spaces.

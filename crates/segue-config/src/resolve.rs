@@ -1,23 +1,20 @@
 //! Effective configuration as typed data.
-//!
-//! The merged settings are converted to the [`SettingValues`], whose fields have the names of the settings. A setting
-//! without a field, and a field without a setting of its type, fail the tests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::SignedDuration;
 use segue_agents::{AgentDefaults, SessionDefault, Timeouts};
-use segue_core::agent::{McpEndpoint, McpServer, PermissionPolicy, RoleOverride, RoleRegistry};
+use segue_core::agent::{McpEndpoint, McpServer, RoleOverride, RoleRegistry};
 use segue_core::id::ProviderId;
 use segue_core::policy::{AutoCompaction, ContextLimits, Policy};
 use segue_core::scope::RoleName;
 use segue_core::spend::{Cost, Price, Prices};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Value, json};
+use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use crate::key::NO_AGENT;
-use crate::layer::{ConfigLayer, ConfigOrigin};
+use crate::layer::{ConfigEntry, ConfigLayer, ConfigOrigin};
 use crate::providers::ConfiguredAgent;
 
 /// The effective configuration.
@@ -44,8 +41,7 @@ pub struct Config {
 }
 
 /// Configuration of one agent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AgentConfig {
     /// Program of the agent, as an absolute path or a name on `PATH`.
     pub path: Option<String>,
@@ -60,146 +56,56 @@ pub struct AgentConfig {
     /// Additional arguments.
     pub args: Vec<String>,
     /// Additional environment variables.
-    #[serde(deserialize_with = "deserialize_pairs")]
     pub env: Vec<(String, String)>,
     /// Values that apply if a request gives none.
-    #[serde(skip)]
     pub defaults: AgentDefaults,
-    permissions: Option<PermissionPolicy>,
-    context_limit: Option<u64>,
-    timeouts: TimeoutValues,
-    session: SessionValues,
-}
-
-/// Values of all settings.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SettingValues {
-    prefer: Vec<String>,
-    fallback: Vec<String>,
-    permissions: PermissionPolicy,
-    budget: u64,
-    error_limit: u32,
-    backoff_seconds: SecondsValue,
-    context_limit: u64,
-    compaction: CompactionValues,
-    timeouts: TimeoutValues,
-    /// Settings of each agent, by the name of the provider.
-    agents: BTreeMap<String, AgentConfig>,
-    mcp: BTreeMap<String, ServerValues>,
-    prices: BTreeMap<String, PriceValues>,
-    context_limits: BTreeMap<String, u64>,
-    roles: BTreeMap<String, RoleValues>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct CompactionValues {
-    auto: Option<bool>,
-    summariser: Option<String>,
-}
-
-/// Timeouts, 0 for no limit.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct TimeoutValues {
-    start: Option<SecondsValue>,
-    first: Option<SecondsValue>,
-    silence: Option<SecondsValue>,
-    turn: Option<SecondsValue>,
-}
-
-/// A number of seconds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(from = "f64")]
-struct SecondsValue(Duration);
-
-impl From<f64> for SecondsValue {
-    fn from(seconds: f64) -> Self {
-        Self(Duration::try_from_secs_f64(seconds).unwrap_or_default())
-    }
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct SessionValues {
-    resume_id: String,
-    continue_last: bool,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct ServerValues {
-    command: Option<String>,
-    args: Vec<String>,
-    #[serde(deserialize_with = "deserialize_pairs")]
-    env: Vec<(String, String)>,
-    url: Option<String>,
-    #[serde(deserialize_with = "deserialize_pairs")]
-    headers: Vec<(String, String)>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct PriceValues {
-    input: Option<f64>,
-    output: Option<f64>,
-    cached: Option<f64>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RoleValues {
-    role: Option<String>,
-    instructions: Option<Vec<String>>,
-    allowed_tools: Option<Vec<String>>,
-    tool_instructions: Option<String>,
 }
 
 impl Config {
-    /// Builds the configuration from the merged settings. Fails if the definition of a setting does not match its
-    /// field.
-    pub(crate) fn from_settings(settings: &ConfigLayer) -> Result<Self, serde_json::Error> {
-        let mut values: SettingValues = serde_json::from_value(nest_values(settings))?;
-        for agent in ConfiguredAgent::BUILT_IN {
-            values.agents.entry(agent.name()).or_default();
-        }
-        let is_budget_set = settings.iter().any(|(key, entry)| {
-            key.toml_path() == ["budget"] && entry.origin != ConfigOrigin::Default
-        });
+    /// Builds the configuration from the merged settings.
+    pub(crate) fn from_settings(settings: &ConfigLayer) -> Self {
+        let general = TableValues::new(settings);
+        let custom_agents = general.names("acp").into_iter();
+        let custom_agents = custom_agents.map(|name| ConfiguredAgent::Acp(name.to_owned()));
         let mut agents = BTreeMap::new();
-        for (name, agent) in &values.agents {
-            let configured_agent = match name.strip_prefix("acp:") {
-                // Without a program, the agent cannot be used.
-                Some(_) if agent.path.is_none() => None,
-                Some(acp_name) => Some(ConfiguredAgent::Acp(acp_name.to_owned())),
-                None => ConfiguredAgent::from_name(name),
-            };
-            let defaults = values.agent_defaults(agent);
-            let config = AgentConfig {
-                defaults,
-                ..agent.clone()
-            };
-            agents.extend(configured_agent.map(|configured_agent| (configured_agent, config)));
+        let mut policy = general.policy();
+        for agent in ConfiguredAgent::BUILT_IN.into_iter().chain(custom_agents) {
+            let name = agent.name();
+            let table = general.table(&name.split(':').collect::<Vec<_>>());
+            if let (Some(provider), Some(limit)) = (agent.provider_id(), table.get("context_limit"))
+            {
+                policy.context.providers.insert(provider, limit);
+            }
+            let config = table.agent_config(&general);
+            // Without a program, an additional agent cannot be used.
+            if config.path.is_some() || !matches!(agent, ConfiguredAgent::Acp(_)) {
+                agents.insert(agent, config);
+            }
         }
-        let summariser = values.compaction.summariser.iter();
-        let prices = values.prices.iter();
-        let servers = values.mcp.iter();
-        Ok(Self {
-            preferred_providers: parse_providers(&values.prefer).collect(),
-            defaults: values.agent_defaults(&AgentConfig::default()),
+        let summariser = general.get("compaction.summariser");
+        let summariser = summariser.filter(|name: &String| name != NO_AGENT);
+        let servers = general.names("mcp").into_iter();
+        let models = general.names("prices").into_iter();
+        Self {
+            preferred_providers: general.providers("prefer"),
+            defaults: general.agent_config(&general).defaults,
             agents,
             mcp_servers: servers
-                .filter_map(|(name, server)| server.to_server(name))
+                .filter_map(|name| general.table(&["mcp", name]).to_server(name))
                 .collect(),
-            budget: values.budget,
-            prices: prices
-                .filter_map(|(model, price)| Some((model.clone(), price.to_price()?)))
+            budget: general.get("budget").unwrap_or_default(),
+            prices: models
+                .filter_map(|name| {
+                    Some((
+                        name.to_owned(),
+                        general.table(&["prices", name]).to_price()?,
+                    ))
+                })
                 .collect(),
-            policy: values.policy(is_budget_set),
-            summariser: parse_providers(summariser.filter(|name| *name != NO_AGENT)).next(),
-            roles: to_roles(values.roles),
-        })
+            policy,
+            roles: resolve_roles(settings),
+            summariser: summariser.and_then(|name| ProviderId::parse(&name).ok()),
+        }
     }
 
     /// Returns the agents in the order in which segue chooses one: the preferred agents, then the others in default
@@ -226,125 +132,168 @@ impl Config {
 
 /// Returns the built-in roles with the changes of the settings, and the roles that the settings add.
 pub(crate) fn resolve_roles(settings: &ConfigLayer) -> RoleRegistry {
-    Config::from_settings(settings).map_or_else(|_| RoleRegistry::default(), |config| config.roles)
+    let general = TableValues::new(settings);
+    let mut roles = RoleRegistry::default();
+    for name in general.names("roles") {
+        let role = general.table(&["roles", name]);
+        let role_override = RoleOverride {
+            description: role.get("role"),
+            instructions: role.get("instructions"),
+            allowed_tools: role.get("allowed_tools"),
+            tool_instructions: role.get("tool_instructions"),
+        };
+        if let Ok(name) = RoleName::parse(name) {
+            roles.apply_override(&name, role_override);
+        }
+    }
+    roles
 }
 
-/// Converts the settings to nested objects. The settings of agents are in `agents`, by the name of the provider.
-fn nest_values(settings: &ConfigLayer) -> Value {
-    let mut root = json!({});
-    for (key, entry) in settings {
-        let path = key.toml_path();
-        let depth = key.setting_place().table_depth;
-        let provider = key.setting_place().provider.map(|_| {
-            path.iter()
-                .take(depth)
-                .copied()
-                .collect::<Vec<_>>()
-                .join(":")
-        });
-        let names = match &provider {
-            Some(provider) => ["agents", provider.as_str()]
-                .into_iter()
-                .chain(path.iter().skip(depth).copied())
+/// Settings of a table and of the tables below it, by their names below the table.
+struct TableValues<'a>(Vec<(Vec<&'a str>, &'a ConfigEntry)>);
+
+impl<'a> TableValues<'a> {
+    /// Returns all settings.
+    fn new(settings: &'a ConfigLayer) -> Self {
+        let settings = settings.iter();
+        Self(
+            settings
+                .map(|(key, entry)| (key.toml_path(), entry))
                 .collect(),
-            None => path,
-        };
-        let mut object = &mut root;
-        for name in names {
-            if !object.is_object() {
-                *object = json!({});
-            }
-            object = &mut object[name];
-        }
-        *object = json!(entry.value);
+        )
     }
-    root
-}
 
-fn parse_providers<'a>(
-    names: impl IntoIterator<Item = &'a String>,
-) -> impl Iterator<Item = ProviderId> {
-    let names = names.into_iter();
-    names.filter_map(|name| ProviderId::parse(name).ok())
-}
+    /// Returns the settings of a table below this one.
+    fn table(&self, path: &[&str]) -> Self {
+        let settings = self.0.iter();
+        let below = settings.filter(|(names, _)| names.starts_with(path));
+        let below =
+            below.map(|(names, entry)| (names.iter().skip(path.len()).copied().collect(), *entry));
+        Self(below.collect())
+    }
 
-fn deserialize_pairs<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Vec<(String, String)>, D::Error> {
-    let pairs: BTreeMap<String, String> = Deserialize::deserialize(deserializer)?;
-    Ok(pairs.into_iter().collect())
-}
+    /// Returns the names in a table below this one.
+    fn names(&self, table: &str) -> BTreeSet<&'a str> {
+        let settings = self.table(&[table]).0.into_iter();
+        settings
+            .filter_map(|(names, _)| names.first().copied())
+            .collect()
+    }
 
-impl SettingValues {
-    /// Returns the defaults of requests: the agent's own settings, else the settings for all agents.
-    fn agent_defaults(&self, agent: &AgentConfig) -> AgentDefaults {
-        let limit = |own: Option<SecondsValue>, general: Option<SecondsValue>| {
-            let SecondsValue(limit) = own.or(general)?;
-            (!limit.is_zero()).then_some(limit)
+    fn entry(&self, key: &str) -> Option<&'a ConfigEntry> {
+        let mut settings = self.0.iter();
+        let (_, entry) = settings.find(|(names, _)| names.iter().copied().eq(key.split('.')))?;
+        Some(entry)
+    }
+
+    /// Returns the value of a setting. `None` if it is not set.
+    fn get<T: DeserializeOwned>(&self, key: &str) -> Option<T> {
+        parse_value(self.entry(key)?)
+    }
+
+    fn list(&self, key: &str) -> Vec<String> {
+        self.get(key).unwrap_or_default()
+    }
+
+    fn providers(&self, key: &str) -> Vec<ProviderId> {
+        let names = self.list(key).into_iter();
+        names
+            .filter_map(|name| ProviderId::parse(&name).ok())
+            .collect()
+    }
+
+    /// Returns the names and the values of a table below this one.
+    fn pairs<C: FromIterator<(String, T)>, T: DeserializeOwned>(&self, table: &str) -> C {
+        let settings = self.table(&[table]).0.into_iter();
+        let pairs =
+            settings.filter_map(|(names, entry)| Some((names.concat(), parse_value(entry)?)));
+        pairs.collect()
+    }
+
+    /// Returns a time. `None` if it is not set.
+    fn seconds(&self, key: &str) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.get(key)?).ok()
+    }
+
+    /// Returns the configuration of the agent of this table: its own settings, else the settings for all agents.
+    fn agent_config(&self, general: &Self) -> AgentConfig {
+        let limit = |key| {
+            let limit = self.seconds(key).or_else(|| general.seconds(key));
+            limit.filter(|limit| !limit.is_zero())
         };
-        let (own, general) = (&agent.timeouts, &self.timeouts);
-        let session = match &agent.session {
-            SessionValues { resume_id, .. } if !resume_id.is_empty() => {
-                SessionDefault::Selected(resume_id.clone())
+        let permissions = self
+            .get("permissions")
+            .or_else(|| general.get("permissions"));
+        let resume_id: Option<String> = self.get("session.resume_id");
+        let session = match resume_id.filter(|id| !id.is_empty()) {
+            Some(id) => SessionDefault::Selected(id),
+            None if self.get("session.continue_last") == Some(true) => {
+                SessionDefault::NewestInDirectory
             }
-            session if session.continue_last => SessionDefault::NewestInDirectory,
-            _ => SessionDefault::New,
+            None => SessionDefault::New,
         };
-        AgentDefaults {
-            permissions: agent.permissions.unwrap_or(self.permissions),
-            timeouts: Timeouts {
-                start: limit(own.start, general.start).unwrap_or(Timeouts::default().start),
-                first_output: limit(own.first, general.first),
-                silence: limit(own.silence, general.silence),
-                turn: limit(own.turn, general.turn),
+        AgentConfig {
+            path: self.get("path"),
+            acp_path: self.get("acp_path"),
+            transports: self.list("transports"),
+            model: self.get("model"),
+            mode: self.get("mode"),
+            args: self.list("args"),
+            env: self.pairs("env"),
+            defaults: AgentDefaults {
+                permissions: permissions.unwrap_or_default(),
+                timeouts: Timeouts {
+                    start: limit("timeouts.start").unwrap_or(Timeouts::default().start),
+                    first_output: limit("timeouts.first"),
+                    silence: limit("timeouts.silence"),
+                    turn: limit("timeouts.turn"),
+                },
+                session,
+                model: self.get("model"),
+                mode: self.get("mode"),
             },
-            session,
-            model: agent.model.clone(),
-            mode: agent.mode.clone(),
         }
     }
 
-    /// Returns the policy. Without `compaction.auto`, it depends on whether a source sets the budget.
-    fn policy(&self, is_budget_set: bool) -> Policy {
-        let limits = self.agents.iter().filter_map(|(name, agent)| {
-            Some((ProviderId::parse(name).ok()?, agent.context_limit?))
-        });
+    /// Returns the policy, without the limits of single agents. Without `compaction.auto`, it depends on whether a
+    /// source sets the budget.
+    fn policy(&self) -> Policy {
+        let budget = self.entry("budget");
+        let is_budget_set = budget.is_some_and(|entry| entry.origin != ConfigOrigin::Default);
+        let backoff = self.seconds("backoff_seconds").unwrap_or_default();
         Policy {
-            error_limit: self.error_limit,
-            backoff: SignedDuration::try_from(self.backoff_seconds.0).unwrap_or_default(),
+            error_limit: self.get("error_limit").unwrap_or_default(),
+            backoff: SignedDuration::try_from(backoff).unwrap_or_default(),
             context: ContextLimits {
-                default_limit: self.context_limit,
-                providers: limits.collect(),
-                models: self.context_limits.clone(),
+                default_limit: self.get("context_limit").unwrap_or_default(),
+                providers: BTreeMap::new(),
+                models: self.pairs("context_limits"),
             },
-            fallback: parse_providers(&self.fallback).collect(),
-            compaction: AutoCompaction::from_config(self.compaction.auto, is_budget_set),
+            fallback: self.providers("fallback"),
+            compaction: AutoCompaction::from_config(self.get("compaction.auto"), is_budget_set),
         }
     }
-}
 
-impl PriceValues {
     fn to_price(&self) -> Option<Price> {
-        let input = Cost::from_dollars(self.input?)?;
+        let cost = |key| Cost::from_dollars(self.get(key)?);
+        let input = cost("input")?;
         Some(Price {
             input,
-            output: Cost::from_dollars(self.output?)?,
-            cached: self.cached.and_then(Cost::from_dollars).unwrap_or(input),
+            output: cost("output")?,
+            cached: cost("cached").unwrap_or(input),
         })
     }
-}
 
-impl ServerValues {
     fn to_server(&self, name: &str) -> Option<McpServer> {
-        let endpoint = match &self.command {
+        let endpoint = match self.get("command") {
             Some(command) => McpEndpoint::Program {
-                command: command.clone(),
-                args: self.args.clone(),
-                env: self.env.clone(),
+                command,
+                args: self.list("args"),
+                env: self.pairs("env"),
             },
             None => McpEndpoint::Http {
-                url: self.url.clone()?,
-                headers: self.headers.clone(),
+                url: self.get("url")?,
+                headers: self.pairs("headers"),
             },
         };
         let name = name.to_owned();
@@ -352,18 +301,6 @@ impl ServerValues {
     }
 }
 
-fn to_roles(values: BTreeMap<String, RoleValues>) -> RoleRegistry {
-    let mut roles = RoleRegistry::default();
-    for (name, values) in values {
-        if let Ok(name) = RoleName::parse(&name) {
-            let role_override = RoleOverride {
-                description: values.role,
-                instructions: values.instructions,
-                allowed_tools: values.allowed_tools,
-                tool_instructions: values.tool_instructions,
-            };
-            roles.apply_override(&name, role_override);
-        }
-    }
-    roles
+fn parse_value<T: DeserializeOwned>(entry: &ConfigEntry) -> Option<T> {
+    serde_json::from_value(json!(entry.value)).ok()
 }

@@ -6,17 +6,31 @@ use crate::providers::CONFIGURABLE_PROVIDERS;
 use crate::settings::SETTING_TABLES;
 
 #[test]
-fn every_setting_has_a_valid_example_and_a_field() {
+fn every_setting_has_an_example_and_changes_the_configuration() {
     for table in &SETTING_TABLES {
         let lines = table.settings.iter().map(reference::example_line);
         let header = match table.path {
             "" => String::new(),
             _ => format!("[{}]\n", table.example),
         };
-        let text = header + &lines.collect::<Vec<_>>().join("\n");
+        // A default changes nothing, if it is also the value of a configuration without settings.
+        let text = (header + &lines.collect::<Vec<_>>().join("\n"))
+            .replace("fallback = []", "fallback = [\"codex\"]")
+            .replace("\"ask\"", "\"deny\"")
+            .replace("timeouts.start = 60", "timeouts.start = 61")
+            .replace("timeouts.turn = 0", "timeouts.turn = 1");
         let layer = parse_text(&text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
         assert_eq!(layer.len(), table.settings.len(), "{text}");
-        Config::from_settings(&layer).unwrap_or_else(|error| panic!("{text}: {error}"));
+        let config = Config::from_settings(&layer);
+        // `session.continue_last` cannot be set together with `session.resume_id`.
+        let keys = layer
+            .keys()
+            .filter(|key| !key.to_string().ends_with("continue_last"));
+        for key in keys {
+            let mut reduced_layer = layer.clone();
+            reduced_layer.remove(key);
+            assert_ne!(Config::from_settings(&reduced_layer), config, "{key}");
+        }
     }
 }
 
@@ -26,7 +40,7 @@ fn every_provider_has_its_settings() {
         let table = provider.table.replace("NAME", "x");
         let transports = provider.transports;
         let text = format!("[{table}]\npath = \"x\"\ntransports = {transports:?}\nenv.A = \"1\"");
-        let config = Config::from_settings(&parse_text(&text).unwrap()).unwrap();
+        let config = Config::from_settings(&parse_text(&text).unwrap());
         let name = table.replace('.', ":");
         let (agent, config) = config
             .agents

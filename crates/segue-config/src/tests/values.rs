@@ -12,7 +12,7 @@ use crate::validate::check_server_name;
 /// Returns the configuration of one file.
 fn resolve_config(text: &str) -> Config {
     let layer = parse_text(text).unwrap_or_else(|problems| panic!("{text}: {problems:?}"));
-    Config::from_settings(&layer::merge_layers(&[default_settings(), layer])).unwrap()
+    Config::from_settings(&layer::merge_layers(&[default_settings(), layer]))
 }
 
 fn resolve_agent(text: &str, agent: &ConfiguredAgent) -> AgentConfig {
@@ -127,9 +127,7 @@ fn the_policy_is_read_from_the_file() {
         path = "x"
         context_limit = 7
     "#;
-    let policy = Config::from_settings(&parse_text(text).unwrap())
-        .unwrap()
-        .policy;
+    let policy = Config::from_settings(&parse_text(text).unwrap()).policy;
     let provider = |name: &str| segue_core::id::ProviderId::parse(name).unwrap();
     assert_eq!(policy.fallback, [provider("codex"), provider("acp:x")]);
     assert_eq!(policy.error_limit, 5);
@@ -139,7 +137,7 @@ fn the_policy_is_read_from_the_file() {
     assert_eq!(limit("claude", Some("opus")), Some(900_000));
     assert_eq!(limit("acp:x", None), Some(7));
     assert_eq!(limit("codex", Some("gpt-5.5-high")), None);
-    let defaults = Config::from_settings(&default_settings()).unwrap().policy;
+    let defaults = Config::from_settings(&default_settings()).policy;
     assert_eq!(defaults, segue_core::policy::Policy::default());
 }
 
@@ -289,7 +287,7 @@ fn a_price_is_replaced_completely() {
         "prices.m = { input = 1, output = 2, cached = 0.1 }\nprices.n = { input = 1, output = 1 }",
     );
     let upper = layer("prices.m = { input = 3, output = 4 }");
-    let config = Config::from_settings(&layer::merge_layers(&[lower, upper])).unwrap();
+    let config = Config::from_settings(&layer::merge_layers(&[lower, upper]));
     let cached = |model: &str| {
         config
             .prices

@@ -240,17 +240,15 @@ fn report_checked_files(sources: &[ConfigSource], problems: &[ConfigProblem]) {
 fn problem_json(problem: &ConfigProblem) -> ListedProblem {
     let (line, column) = match problem.location {
         ProblemLocation::Position { line, column, .. } => (Some(line), Some(column)),
-        ProblemLocation::File(_)
-        | ProblemLocation::Environment(_)
-        | ProblemLocation::Flag(_)
-        | ProblemLocation::Merge => (None, None),
+        ProblemLocation::File(_) | ProblemLocation::Environment(_) | ProblemLocation::Flag(_) => {
+            (None, None)
+        }
     };
     let variable = match &problem.location {
         ProblemLocation::Environment(name) => Some(name.clone()),
-        ProblemLocation::Position { .. }
-        | ProblemLocation::File(_)
-        | ProblemLocation::Flag(_)
-        | ProblemLocation::Merge => None,
+        ProblemLocation::Position { .. } | ProblemLocation::File(_) | ProblemLocation::Flag(_) => {
+            None
+        }
     };
     ListedProblem {
         path: problem.location.file_path().map(path_json),
