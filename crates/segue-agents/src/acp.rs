@@ -14,12 +14,12 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{AgentEvent, FailureClass, GuardAction, OpenMode, StopReason, TurnEnd};
 use tokio::sync::watch;
 
-use crate::classify;
 use crate::error::HANDSHAKE_OPERATION;
-use crate::leash::CANNOT_START_EXIT_CODE;
+use crate::error_class;
+use crate::process::leash::CANNOT_START_EXIT_CODE;
 use crate::process::{AgentProcess, Exit, LeashCommand, ProgramSpec};
-use crate::prompt::escape_prompt;
 use crate::provider::log_new_session_instead;
+use crate::wire::prompt_text::escape_prompt;
 use crate::{
     Agent, AgentConnection, AgentError, AgentHost, AgentRefusal, ConnectionEvent,
     ListedNativeSession, OpenRequest, OpenedConnection, Probe, Provider, ProviderSettings,
@@ -422,7 +422,7 @@ impl AcpConnection {
             .iter()
             .all(|tokens| tokens.unwrap_or(0) == 0);
         if self.can_fail_silently && has_no_tokens && end.reason == StopReason::EndTurn {
-            let refusal = classify::classify_error(None, self.last_text.trim());
+            let refusal = error_class::classify_error(None, self.last_text.trim());
             return Err(AgentError::from_refusal("the prompt", refusal));
         }
         Ok(end)

@@ -9,7 +9,7 @@ use segue_core::hint::Hint;
 use segue_core::session::{Failure, FailureClass};
 
 use crate::Exit;
-use crate::classify::{self, AgentRefusal};
+use crate::error_class::{self, AgentRefusal};
 
 /// Name of the handshake in errors. Until it ends, segue cannot tell whether the program speaks the protocol.
 pub(crate) const HANDSHAKE_OPERATION: &str = "initialize";
@@ -81,7 +81,7 @@ impl AgentError {
         match self {
             Self::NotStarted { .. } | Self::DirectoryMissing(_) => FailureClass::NotStarted,
             // A program that exits at once gives the reason on its error output.
-            Self::Crashed { stderr, .. } => classify::classify_text(stderr)
+            Self::Crashed { stderr, .. } => error_class::classify_text(stderr)
                 .map_or(FailureClass::Crashed, |refusal| refusal.class),
             Self::TimedOut { .. } => FailureClass::TimedOut,
             Self::NoResumableSession(_) => FailureClass::SessionUnknown,
@@ -130,7 +130,7 @@ impl AgentError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Refused { refusal, .. } => refusal.retry_after,
-            Self::Crashed { stderr, .. } => classify::classify_text(stderr)?.retry_after,
+            Self::Crashed { stderr, .. } => error_class::classify_text(stderr)?.retry_after,
             Self::NotStarted { .. }
             | Self::DirectoryMissing(_)
             | Self::NoResumableSession(_)
@@ -184,7 +184,7 @@ impl From<AcpError> for AgentRefusal {
         };
         match class {
             Some(class) => Self::new(class, message),
-            None => classify::classify_error(code, &message),
+            None => error_class::classify_error(code, &message),
         }
     }
 }

@@ -4,19 +4,29 @@
 //! cleanup destroys sessions, so every transport is [`guarded`].
 
 mod acp;
-mod answer;
-mod chats;
-mod entrust;
-mod guarded;
+mod artifacts;
+mod chat_dir;
+mod chat_file;
+mod cli_listing;
+mod document;
+mod failure;
+mod guarded_agent;
 mod headless;
-mod keep;
-mod record;
-mod refusal;
-mod stream;
-mod tools;
-mod vigil;
+mod json_output;
+mod log;
+mod messages;
+mod process_guard;
+mod reader;
+mod retention;
+mod schema;
+mod session_guard;
+mod session_head;
+mod stream_json;
 #[cfg(test)]
-mod world;
+mod test_home;
+mod tool_names;
+mod unattended;
+mod working_directory;
 
 use std::ffi::OsString;
 use std::io;
@@ -26,10 +36,13 @@ use std::sync::Arc;
 use segue_core::id::{NativeId, ProviderId};
 
 use self::acp::GeminiAcpAgent;
-pub use self::entrust::UnattendedGuard;
-use self::guarded::{GuardedAgent, ProcessLifetime};
+pub use self::cli_listing::{GeminiListedSession, GeminiListing, parse_listing};
+use self::guarded_agent::{GuardedAgent, ProcessLifetime};
 use self::headless::{GeminiOutputFormat, HeadlessAgent};
-use self::keep::SessionGuard;
+pub use self::reader::GeminiReader;
+pub(crate) use self::retention::read_retention;
+use self::session_guard::SessionGuard;
+pub use self::unattended::UnattendedGuard;
 use crate::provider::select_transports;
 use crate::{Agent, AgentHost, Provider, ProviderSettings, Transport};
 
@@ -86,7 +99,7 @@ pub fn gemini_provider(settings: &ProviderSettings, host: &AgentHost) -> Provide
 
 /// Removes the copies of a native session under [`AgentHost::agent_files_dir`]. Succeeds if no copies exist.
 pub fn remove_session_copies(agent_files_dir: &Path, id: &NativeId) -> io::Result<()> {
-    keep::remove_copies(&agent_files_dir.join(GEMINI_COPIES_DIR), id)
+    session_guard::remove_copies(&agent_files_dir.join(GEMINI_COPIES_DIR), id)
 }
 
 /// Returns the variables that are added to the environment of Gemini CLI.

@@ -1,5 +1,11 @@
 //! Start and end of an agent's program on the leash.
 
+mod identity;
+pub mod in_use;
+pub mod leash;
+pub mod program;
+mod stderr_tail;
+
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
@@ -15,9 +21,9 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use segue_core::agent::ProcessIdentity;
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 
-use crate::leash::SIGTERM_GRACE;
-use crate::mark::identify_process;
-use crate::stderr::StderrTail;
+pub use identity::{ProcessStatus, end_agent, identify_process, process_status, wait_until_ended};
+use leash::SIGTERM_GRACE;
+use stderr_tail::StderrTail;
 
 /// Command that starts the leash: usually segue itself, with a hidden subcommand.
 #[derive(Debug, Clone)]

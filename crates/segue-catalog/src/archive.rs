@@ -4,7 +4,6 @@
 //! hash. segue reads every compressed file back, and only then writes the manifest, which replaces an older one
 //! atomically. A copy is therefore either complete or absent.
 
-mod error;
 mod manifest;
 mod pack;
 mod restore;
@@ -18,11 +17,12 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use segue_core::id::{NativeId, ProviderId};
 
-pub use self::error::ArchiveError;
 pub use self::manifest::{DeletedWith, Manifest, PackedFile, SessionLabels};
 pub use self::restore::{RestoredFileTimes, RestoredFiles};
-use crate::belongings::list_directory;
-use crate::{IdHint, NativeSession, ReadStart, Reader, SessionLocation, read_outline, trash};
+use crate::{
+    ArchiveError, IdHint, NativeSession, ReadStart, Reader, SessionLocation, list_directory,
+    read_outline, trash,
+};
 
 pub(crate) use self::pack::pack_session;
 

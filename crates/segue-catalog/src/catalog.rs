@@ -8,8 +8,8 @@ use std::thread;
 use jiff::Timestamp;
 use segue_core::id::{NativeId, ProviderId};
 
-use crate::head::{no_conversation_error, read_session_head};
 use crate::index::{self, SearchableText};
+use crate::session_head::{no_conversation_error, read_session_head};
 use crate::{
     Archive, ArchiveError, ArchiveOutcome, ArchivedSession, Mark, NativeSessionKind, NativeTurn,
     ReadError, ReadStart, Reader, Records, SessionArtifacts, SessionHead, SessionLocation,

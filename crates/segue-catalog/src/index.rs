@@ -5,17 +5,17 @@
 //! it; [`Index::list_sessions`] and [`Index::search`] only read it. No other part of segue needs it: a session is
 //! resumed without it.
 
-mod fold;
-mod own;
+mod own_sessions;
 mod query;
-mod read;
 mod refresh;
-mod rows;
 mod schema;
 mod search;
+mod session_rows;
 mod snippet;
-mod texts;
-mod write;
+mod source_reader;
+mod text_folding;
+mod turn_text;
+mod writer;
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -25,14 +25,14 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
-pub use own::{OwnSession, OwnSessionChanges, OwnSessionStamp, OwnTurn};
+pub use own_sessions::{OwnSession, OwnSessionChanges, OwnSessionStamp, OwnTurn};
 pub use query::{HitOrder, QueryError, QueryWords, SearchQuery};
-pub(crate) use read::read_turn_text;
 pub use refresh::{Progress, RefreshOutcome, RefreshStats};
-pub use rows::{IndexFilter, IndexedSession, NativeStatus, UnreadableSource};
 pub use search::{HitSource, IndexHit, IndexHitTurn, IndexHits, IndexQuery};
+pub use session_rows::{IndexFilter, IndexedSession, NativeStatus, UnreadableSource};
 pub use snippet::{Snippet, build_snippet};
-pub use texts::SearchableText;
+pub(crate) use source_reader::read_turn_text;
+pub use turn_text::SearchableText;
 
 /// Provider name of segue's own sessions in the index.
 const OWN_PROVIDER_NAME: &str = "segue";

@@ -1,157 +1,100 @@
-//! Automatic deletion of sessions by agents, and the sessions that are due next.
-//!
-//! Settings are read leniently: settings that can't be read count as missing.
+//! Sessions that agents will delete automatically.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use jiff::Timestamp;
 
-use crate::{NativeSession, claude, gemini};
+pub use segue_agents::retention::{
+    AgeSource, Retention, RetentionLimits, SettingsDirs, provider_retention,
+};
 
-/// Directories in which settings are searched.
-#[derive(Debug, Clone)]
-pub struct SettingsDirs {
-    /// Home directory of the agent.
-    pub home: PathBuf,
-    /// Directory in which the agent would be started.
-    pub project: PathBuf,
-    /// Root directory of the machine's settings, by default `/`.
-    pub root: PathBuf,
-}
+use crate::NativeSession;
 
-/// Automatic deletion of sessions by an agent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Retention {
-    /// The agent deletes no sessions.
-    Unlimited,
-    /// The agent would delete sessions, but deletes none because it can't interpret its settings.
-    Paused {
-        /// Path of the invalid settings.
-        path: PathBuf,
-    },
-    /// The agent deletes sessions outside of these limits.
-    Limited(RetentionLimits),
-}
-
-/// Limits of the sessions that an agent retains.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RetentionLimits {
-    /// Time since the last use during which a session is retained. `None` if there is no such limit.
-    pub period: Option<SignedDuration>,
-    /// Maximum number of sessions per project, of which the newest are retained. `None` if there is no such limit.
-    pub max_sessions: Option<usize>,
-    /// Path of the settings. `None` if the limits are the defaults.
-    pub path: Option<PathBuf>,
-    /// Source of a session's age.
-    pub age_source: AgeSource,
-}
-
-/// Source of a session's age.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AgeSource {
-    /// Modification time of the file.
-    File,
-    /// Time in the session's own records.
-    Record,
-}
-
-/// Returns the rules by which an agent deletes sessions automatically. `None` if they are not known.
+/// Returns the sessions that the agent will have deleted at the time `deadline` if they are not used, each with the
+/// time at which its retention period ends.
 #[must_use]
-pub fn provider_retention(provider: &str, dirs: &SettingsDirs) -> Option<Retention> {
-    match provider {
-        "claude" => Some(claude::read_retention(dirs)),
-        "gemini" => Some(gemini::read_retention(dirs)),
-        "codex" | "opencode" => Some(Retention::Unlimited),
-        _ => None,
-    }
-}
-
-impl RetentionLimits {
-    /// Returns the sessions that the agent will have deleted at the time `deadline` if they are not used, each with the
-    /// time at which its retention period ends.
-    #[must_use]
-    pub fn list_due_sessions<'a>(
-        &self,
-        sessions: &'a [NativeSession],
-        deadline: Timestamp,
-    ) -> Vec<(&'a NativeSession, Option<Timestamp>)> {
-        let age = |session: &NativeSession| match self.age_source {
-            AgeSource::File => session.location.modified,
-            AgeSource::Record => session.head.updated_at,
-        };
-        let mut newest_first: Vec<&NativeSession> = sessions.iter().collect();
-        newest_first.sort_by_key(|session| Reverse(age(session)));
-        let mut counts_by_project: HashMap<&Path, usize> = HashMap::new();
-        let mut due = Vec::new();
-        for session in newest_first {
-            let project = session.location.path.parent().unwrap_or(Path::new(""));
-            let rank = counts_by_project.entry(project).or_default();
-            let expires_at = self
-                .period
-                .and_then(|period| age(session).checked_add(period).ok());
-            // The session for which the agent is started counts as one of the retained sessions.
-            let too_many = self
-                .max_sessions
-                .is_some_and(|max| *rank >= max.saturating_sub(1));
-            *rank += 1;
-            if too_many || expires_at.is_some_and(|expires_at| expires_at <= deadline) {
-                due.push((session, expires_at));
-            }
-        }
-        due
-    }
-}
-
-/// Reads a file of settings. `None` if it is missing or can't be parsed.
-pub(crate) fn read_settings(path: &Path) -> Option<Value> {
-    let text = fs::read_to_string(path).ok()?;
-    serde_json::from_str(&strip_comments(&text)).ok()
-}
-
-/// Removes comments from JSON.
-fn strip_comments(text: &str) -> String {
-    let mut stripped = String::with_capacity(text.len());
-    let mut remaining = text.strip_prefix('\u{feff}').unwrap_or(text);
-    while let Some(next) = remaining.chars().next() {
-        let length = match next {
-            '"' => quoted_length(remaining),
-            '/' if remaining.starts_with("//") => {
-                remaining = remaining
-                    .find('\n')
-                    .map_or("", |end| remaining.get(end..).unwrap_or(""));
-                continue;
-            }
-            '/' if remaining.starts_with("/*") => {
-                remaining = remaining.split_once("*/").map_or("", |(_, tail)| tail);
-                continue;
-            }
-            character => character.len_utf8(),
-        };
-        let (chunk, after) = remaining
-            .split_at_checked(length)
-            .unwrap_or((remaining, ""));
-        stripped.push_str(chunk);
-        remaining = after;
-    }
-    stripped
-}
-
-/// Returns the length of the quoted string at the beginning of a text.
-fn quoted_length(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, character) in text.char_indices().skip(1) {
-        match character {
-            '"' if !escaped => return at + 1,
-            '\\' => escaped = !escaped,
-            _ => escaped = false,
+pub fn list_due_sessions<'a>(
+    limits: &RetentionLimits,
+    sessions: &'a [NativeSession],
+    deadline: Timestamp,
+) -> Vec<(&'a NativeSession, Option<Timestamp>)> {
+    let age = |session: &NativeSession| match limits.age_source {
+        AgeSource::File => session.location.modified,
+        AgeSource::Record => session.head.updated_at,
+    };
+    let mut newest_first: Vec<&NativeSession> = sessions.iter().collect();
+    newest_first.sort_by_key(|session| Reverse(age(session)));
+    let mut counts_by_project: HashMap<&Path, usize> = HashMap::new();
+    let mut due = Vec::new();
+    for session in newest_first {
+        let project = session.location.path.parent().unwrap_or(Path::new(""));
+        let rank = counts_by_project.entry(project).or_default();
+        let expires_at = limits
+            .period
+            .and_then(|period| age(session).checked_add(period).ok());
+        // The session for which the agent is started counts as one of the retained sessions.
+        let too_many = limits
+            .max_sessions
+            .is_some_and(|max| *rank >= max.saturating_sub(1));
+        *rank += 1;
+        if too_many || expires_at.is_some_and(|expires_at| expires_at <= deadline) {
+            due.push((session, expires_at));
         }
     }
-    text.len()
+    due
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use jiff::SignedDuration;
+    use segue_core::id::{NativeId, ProviderId};
+
+    use super::*;
+    use crate::{IdHint, SessionHead, SessionLocation};
+
+    #[test]
+    fn old_and_surplus_sessions_are_due() {
+        let at = |day: i64| Timestamp::from_second(day * 86_400).unwrap();
+        let session = |id: &str, directory: &str, file: i64, record: i64| NativeSession {
+            provider: ProviderId::claude(),
+            location: SessionLocation {
+                path: Path::new(directory).join(id),
+                id_hint: IdHint::Complete(id.to_owned()),
+                size: 1,
+                modified: at(file),
+                archived: false,
+            },
+            head: SessionHead::new(NativeId::parse(id).unwrap(), at(record)),
+        };
+        let sessions = [
+            session("a", "/p", 100, 60),
+            session("b", "/p", 70, 90),
+            session("c", "/q", 69, 100),
+            session("d", "/p", 71, 95),
+        ];
+        let limits = |period: Option<i64>, max_sessions, age_source| RetentionLimits {
+            period: period.map(|days| SignedDuration::from_hours(days * 24)),
+            max_sessions,
+            path: None,
+            age_source,
+        };
+        for (limits, deadline, expected) in [
+            (limits(Some(30), None, AgeSource::File), 100, "bc"),
+            (limits(Some(30), None, AgeSource::File), 101, "dbc"),
+            (limits(Some(30), None, AgeSource::File), 98, ""),
+            (limits(Some(30), None, AgeSource::Record), 100, "a"),
+            (limits(None, Some(2), AgeSource::Record), 100, "ba"),
+            (limits(None, Some(3), AgeSource::Record), 100, "a"),
+            (limits(None, Some(1), AgeSource::Record), 100, "cdba"),
+        ] {
+            let due = list_due_sessions(&limits, &sessions, at(deadline));
+            let due: Vec<&str> = due
+                .iter()
+                .map(|(session, _)| session.head.id.as_str())
+                .collect();
+            assert_eq!(due.concat(), expected, "{limits:?} at {deadline}");
+        }
+    }
+}

@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 
 use crate::archive::{
-    self, ArchiveError, ArchivedSession, CopyLocation, DeletedWith, acquire_lock, count_turns,
+    self, ArchivedSession, CopyLocation, DeletedWith, acquire_lock, count_turns,
     create_private_dir, pack_session,
 };
-use crate::belongings::{self, list_directory};
-use crate::{Manifest, NativeSession, Reader, SessionStorage};
+use crate::{ArchiveError, Manifest, NativeSession, Reader, SessionStorage, list_directory};
 
 const TRASH_DIR_NAME: &str = "trash";
 
@@ -121,7 +120,7 @@ pub(crate) fn remove_session_files(
     if copy.is_some_and(|copy| !copy.manifest.is_up_to_date(&current)) {
         return Err(ArchiveError::Changing(session.location.path.clone()));
     }
-    belongings::remove_own_files(&current)
+    current.remove_own_files()
 }
 
 /// Returns access to the artifacts of a session. Fails if segue does not support that for its agent.

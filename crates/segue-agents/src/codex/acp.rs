@@ -1,6 +1,6 @@
 //! Codex through an ACP adapter, guarded against threads that the adapter's Codex would damage.
 
-mod doubt;
+mod command_kind;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -11,10 +11,11 @@ use segue_core::agent::{CapabilitySource, PermissionPolicy};
 use segue_core::id::ProviderId;
 use segue_core::session::FailureClass;
 
-use self::doubt::ReclassifiedConnection;
-use super::program::{self, CodexVersion};
-use super::{environment, load_resumable_rollout, race, read_config, trust, unknown_thread_error};
-use crate::classify::AgentRefusal;
+use self::command_kind::ReclassifiedConnection;
+use super::driver::{environment, load_resumable_rollout, read_config, unknown_thread_error};
+use super::executable::{self, CodexVersion};
+use super::{folder_trust, startup_retry};
+use crate::error_class::AgentRefusal;
 use crate::provider::log_new_session_instead;
 use crate::{
     AcpAgent, Agent, AgentError, AgentHost, ListedNativeSession, OpenRequest, OpenedConnection,
@@ -44,8 +45,8 @@ pub(super) struct CodexAcpAgent {
 
 impl CodexAcpAgent {
     pub(super) fn new(adapter: &Path, settings: &ProviderSettings, host: &AgentHost) -> Self {
-        let program = program::resolve_program(adapter);
-        let has_embedded_codex = program::has_embedded_codex(&program);
+        let program = executable::resolve_program(adapter);
+        let has_embedded_codex = executable::has_embedded_codex(&program);
         let mut agent = AcpAgent::new(ProviderId::codex(), program.clone(), settings, host);
         agent.mode.get_or_insert_with(|| READ_ONLY_MODE.to_owned());
         agent.usage_source = Some(CapabilitySource::Protocol);
@@ -54,7 +55,7 @@ impl CodexAcpAgent {
         Self {
             agent,
             has_configured_mode: settings.mode.is_some(),
-            bundled_version: program::find_bundled_version(&program)
+            bundled_version: executable::find_bundled_version(&program)
                 .filter(|_| !has_embedded_codex),
             codex_path: codex_path.map(|(_, path)| path.into()),
             env: environment(settings),
@@ -81,7 +82,7 @@ impl CodexAcpAgent {
             return self.bundled_version;
         };
         let version_output =
-            program::query_version(codex_path, &self.env, &self.agent.leash, timeout).await;
+            executable::query_version(codex_path, &self.env, &self.agent.leash, timeout).await;
         CodexVersion::find(&version_output?)
     }
 }
@@ -90,7 +91,7 @@ async fn open_reclassified(
     agent: &AcpAgent,
     request: &OpenRequest,
 ) -> Result<OpenedConnection, AgentError> {
-    let opened = race::open_with_retries(|| agent.open(request)).await?;
+    let opened = startup_retry::open_with_retries(|| agent.open(request)).await?;
     Ok(OpenedConnection {
         connection: Box::new(ReclassifiedConnection(opened.connection)),
         ..opened
@@ -108,7 +109,8 @@ fn can_fail_silently(version: Option<&str>) -> bool {
 /// one to generate a title, and only the user's configuration limits what that thread may do. If it may write, Codex
 /// records the folder as trusted, and no setting of the adapter prevents that (observed with 2.6).
 fn automatic_trust_refusal(config: &str, cwd: &Path, trust_decided: bool) -> Option<AgentRefusal> {
-    let sandbox = trust::configured_sandbox(config).filter(|sandbox| sandbox != READ_ONLY_MODE)?;
+    let sandbox =
+        folder_trust::configured_sandbox(config).filter(|sandbox| sandbox != READ_ONLY_MODE)?;
     let message = format!(
         "the Codex configuration sets sandbox_mode = {sandbox:?}, so the ACP adapter would record {} as trusted \
          without asking: decide in Codex whether to trust the directory, or use the `app-server` transport",
@@ -125,7 +127,7 @@ impl Agent for CodexAcpAgent {
 
     async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         let config = read_config(&self.home);
-        let trust_decided = trust::is_trust_decided(&request.cwd, &config);
+        let trust_decided = folder_trust::is_trust_decided(&request.cwd, &config);
         if let Some(refusal) = automatic_trust_refusal(&config, &request.cwd, trust_decided) {
             return Err(AgentError::from_refusal("session/new", refusal));
         }

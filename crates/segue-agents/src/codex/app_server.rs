@@ -1,10 +1,10 @@
 //! Codex over `codex app-server`: one process for all turns of a connection, with one JSON message per line.
 
-mod ask;
+mod approval;
 mod branch;
-mod talk;
+mod rpc;
 mod thread;
-mod turn;
+mod turn_state;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,21 +16,21 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{FailureClass, OpenMode};
 use serde_json::{Value, json};
 
-use self::talk::RpcClient;
+use self::rpc::RpcClient;
 use self::thread::AppServerConnection;
-use self::turn::CodexTurn;
-use super::program::CodexVersion;
+use self::turn_state::CodexTurn;
+use super::driver::{
+    APP_SERVER_CAPABILITIES, CodexProgram, load_resumable_rollout, unknown_thread_error,
+};
+use super::executable::CodexVersion;
 use super::rollout::Rollout;
 use super::usage::CodexUsageMeter;
-use super::{
-    APP_SERVER_CAPABILITIES, CodexProgram, load_resumable_rollout, overrides, race, trust,
-    unknown_thread_error,
-};
-use crate::classify::AgentRefusal;
+use super::{config_overrides, folder_trust, startup_retry};
 use crate::error::HANDSHAKE_OPERATION;
+use crate::error_class::AgentRefusal;
 use crate::process::ProgramSpec;
 use crate::provider::log_new_session_instead;
-use crate::wire::{JsonLineProcess, path_to_text};
+use crate::wire::json_lines::{JsonLineProcess, path_to_text};
 use crate::{Agent, AgentError, OpenRequest, OpenedConnection, Probe};
 
 /// Codex, driven over `app-server`.
@@ -168,12 +168,13 @@ impl AppServerAgent {
             params["model"] = model.as_str().into();
         }
         let mut config = json!({});
-        if let Some(servers) = overrides::build_mcp_config(&request.mcp) {
+        if let Some(servers) = config_overrides::build_mcp_config(&request.mcp) {
             config["mcp_servers"] = servers;
         }
         let can_write = self.sandbox(request) != READ_ONLY_SANDBOX;
-        let untrusted_project = can_write
-            .then(|| trust::untrusted_project_config(&request.cwd, &self.codex.read_config()));
+        let untrusted_project = can_write.then(|| {
+            folder_trust::untrusted_project_config(&request.cwd, &self.codex.read_config())
+        });
         if let Some(projects) = untrusted_project.flatten() {
             config["projects"] = projects;
         }
@@ -235,7 +236,7 @@ impl Agent for AppServerAgent {
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
-        race::open_with_retries(|| self.open_once(request)).await
+        startup_retry::open_with_retries(|| self.open_once(request)).await
     }
 
     fn can_branch(&self) -> bool {

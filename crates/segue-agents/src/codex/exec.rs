@@ -13,17 +13,17 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use self::stream::{ExecEvent, ExecStream};
-use super::program::{self, CodexVersion};
+use super::driver::{
+    APP_SERVER_CAPABILITIES, CodexProgram, load_resumable_rollout, unknown_thread_error,
+};
+use super::executable::{self, CodexVersion};
 use super::rollout::Rollout;
 use super::usage::{CodexUsageMeter, ContextFill};
-use super::{
-    APP_SERVER_CAPABILITIES, CodexProgram, load_resumable_rollout, overrides, trust,
-    unknown_thread_error,
-};
-use crate::classify::AgentRefusal;
+use super::{config_overrides, folder_trust};
+use crate::error_class::AgentRefusal;
 use crate::process::ProgramSpec;
 use crate::provider::log_new_session_instead;
-use crate::wire::{JsonLineProcess, OutputLine};
+use crate::wire::json_lines::{JsonLineProcess, OutputLine};
 use crate::{
     Agent, AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection, Probe,
 };
@@ -51,7 +51,7 @@ impl ExecAgent {
             leash,
             ..
         } = &self.codex;
-        CodexVersion::find(&program::query_version(program, env, leash, timeout).await?)
+        CodexVersion::find(&executable::query_version(program, env, leash, timeout).await?)
     }
 
     /// Returns the files of the thread to resume, or the reason why it cannot be resumed.
@@ -110,7 +110,7 @@ impl Agent for ExecAgent {
         };
         Ok(OpenedConnection {
             fallback_reason,
-            guard_actions: overrides::build_mcp_overrides(&request.mcp).omitted,
+            guard_actions: config_overrides::build_mcp_overrides(&request.mcp).omitted,
             ..OpenedConnection::new(connection, open_mode)
         })
     }
@@ -159,16 +159,19 @@ fn build_args(
     if let Some(model) = request.model.as_ref().or(codex.model.as_ref()) {
         push(&["--model", model]);
     }
-    for (name, server) in overrides::build_mcp_overrides(&request.mcp).config {
-        let setting = format!("mcp_servers.{name}={}", overrides::render_toml(&server));
+    for (name, server) in config_overrides::build_mcp_overrides(&request.mcp).config {
+        let setting = format!(
+            "mcp_servers.{name}={}",
+            config_overrides::render_toml(&server)
+        );
         push(&["-c", &setting]);
     }
-    let untrusted_project =
-        (sandbox != "read-only").then(|| trust::untrusted_project_config(&request.cwd, config));
+    let untrusted_project = (sandbox != "read-only")
+        .then(|| folder_trust::untrusted_project_config(&request.cwd, config));
     if let Some(projects) = untrusted_project.flatten() {
         push(&[
             "-c",
-            &format!("projects={}", overrides::render_toml(&projects)),
+            &format!("projects={}", config_overrides::render_toml(&projects)),
         ]);
     }
     if let Some(thread_id) = thread_id {
@@ -301,7 +304,7 @@ impl AgentConnection for ExecConnection {
         }
         let config = self.codex.read_config();
         let args = build_args(&self.codex, &self.request, self.thread_id.as_ref(), &config);
-        let mcp_overrides = overrides::build_mcp_overrides(&self.request.mcp);
+        let mcp_overrides = config_overrides::build_mcp_overrides(&self.request.mcp);
         let secrets = mcp_overrides.env.into_iter();
         let secrets = secrets.map(|(name, value)| (name.into(), value.into()));
         let env: Vec<(OsString, OsString)> =

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use segue_core::session::FailureClass;
 use serde_json::Value;
 
-use crate::classify::{self, AgentRefusal};
+use crate::error_class::{self, AgentRefusal};
 
 /// Converts the `error` of a turn.
 pub(crate) fn parse_refusal(error: &Value) -> AgentRefusal {
@@ -20,7 +20,7 @@ pub(crate) fn parse_refusal(error: &Value) -> AgentRefusal {
     let info = &error["codexErrorInfo"];
     let mut refusal = match info.as_str().and_then(classify_error_name) {
         Some(class) => AgentRefusal::new(class, message),
-        None => classify::classify_error(find_http_status(info), &message),
+        None => error_class::classify_error(find_http_status(info), &message),
     };
     // Codex retries several times on its own, and then reports only that it did.
     if refusal.class == FailureClass::RateLimited && refusal.message.starts_with("exceeded retry") {

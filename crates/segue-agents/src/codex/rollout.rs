@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use segue_core::id::NativeId;
 use serde_json::Value;
 
-use super::program::CodexVersion;
+use super::executable::CodexVersion;
 use super::usage::{CodexTokenCounts, ContextFill};
 
 /// Levels of directories under `sessions`: year, month and day.

@@ -13,14 +13,15 @@ use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{FailureClass, GuardAction, OpenMode};
 
 use self::turn::GeminiTurn;
-use super::keep::SessionGuard;
-use crate::classify::AgentRefusal;
-use crate::process::{LeashCommand, ProgramSpec};
-use crate::prompt::escape_prompt;
+use super::session_guard::SessionGuard;
+use crate::error_class::AgentRefusal;
+use crate::process::{LeashCommand, ProgramSpec, program};
 use crate::provider::log_new_session_instead;
+use crate::wire::prompt_text::escape_prompt;
+use crate::wire::uuid;
 use crate::{
     Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, OpenRequest, OpenedConnection,
-    Probe, ProviderSettings, SystemFns, known, uuid,
+    Probe, ProviderSettings, SystemFns,
 };
 
 /// Longest prompt in bytes that Gemini CLI reads; it silently drops the remainder.
@@ -196,7 +197,7 @@ impl Agent for HeadlessAgent {
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let version = known::query_version(&self.program, &self.leash, timeout).await;
+        let version = program::query_version(&self.program, &self.leash, timeout).await;
         let version = version.ok_or_else(|| AgentError::NotStarted {
             program: self.program.display().to_string(),
             source: std::io::Error::other("the program did not report its version"),

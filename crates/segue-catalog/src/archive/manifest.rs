@@ -2,15 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Tag, Title, TitleSource};
 use serde::{Deserialize, Serialize};
 
-use super::ArchiveError;
-use crate::belongings::is_contained_path;
+use crate::ArchiveError;
 use crate::{
     Artifact, ArtifactRole, NativeSession, NativeSessionKind, SessionArtifacts, SessionHead,
 };
@@ -363,4 +362,11 @@ impl ManifestEntry {
             packed_size: self.packed_size,
         })
     }
+}
+
+/// Returns `true` if a path, joined to a directory, leads to a path inside that directory.
+pub(super) fn is_contained_path(path: &Path) -> bool {
+    let is_empty = path.components().next().is_none();
+    let is_normal = |component| matches!(component, Component::Normal(_));
+    !is_empty && path.components().all(is_normal)
 }

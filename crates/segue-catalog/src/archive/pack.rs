@@ -8,11 +8,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sha2::{Digest, Sha256};
 
+use super::create_private_dir;
 use super::manifest::{self, Manifest, PackedFile};
-use super::{ArchiveError, create_private_dir};
-use crate::belongings::modification_time;
-use crate::compression::{Compressor, Decompressor};
+use crate::ArchiveError;
+use crate::modification_time;
 use crate::{Artifact, ArtifactRole, SessionArtifacts, SessionLocation, SessionStorage};
+use segue_agents::compression::{Compressor, Decompressor};
 
 /// Maximum window of a compressed file that is read: the limit of the reference implementation.
 const MAX_WINDOW_BYTES: u64 = 128 << 20;
@@ -214,7 +215,7 @@ pub(super) fn packed_path(copy_dir: &Path, sha256: &str) -> PathBuf {
 
 /// Removes the files that the copy does not contain any more.
 fn remove_stale_files(manifest: &Manifest, copy_dir: &Path) {
-    for path in crate::belongings::list_directory(copy_dir) {
+    for path in crate::list_directory(copy_dir) {
         let is_in_manifest = |file: &PackedFile| packed_path(copy_dir, &file.sha256) == path;
         if path != copy_dir.join(manifest::MANIFEST_FILE_NAME)
             && !manifest.files.iter().any(is_in_manifest)

@@ -6,9 +6,10 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use super::ArchivedSession;
 use super::manifest::PackedFile;
 use super::pack::{HashingWriter, hash_file, sync_directory, unpack_file};
-use super::{ArchiveError, ArchivedSession};
+use crate::ArchiveError;
 use crate::ArtifactRole;
 
 /// Modification times of restored files.

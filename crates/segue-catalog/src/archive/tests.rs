@@ -7,19 +7,25 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
+use segue_agents::compression::Compressor;
 use segue_core::id::SessionId;
 use segue_core::session::{Tag, Title, TitleSource};
 use tempfile::TempDir;
 
 use super::*;
-use crate::belongings::is_contained_path;
-use crate::compression::compress;
 use crate::{Catalog, ClaudeReader, Trash};
 
 const SESSION_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
-const SAMPLE_TRANSCRIPT: &str = include_str!("../../tests/it/samples/claude.jsonl");
+const SAMPLE_TRANSCRIPT: &str = include_str!("../../../segue-agents/tests/it/samples/claude.jsonl");
 const MAIN_FILE: &str = "projects/-w/0b5e4c3a-1111-4222-8333-444455556666.jsonl";
 const SIDE_FILE: &str = "projects/-w/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt";
+
+/// Compresses bytes as one file.
+fn compress(bytes: &[u8]) -> Vec<u8> {
+    let mut compressor = Compressor::new(Vec::new());
+    compressor.write_all(bytes).unwrap();
+    compressor.finish().unwrap()
+}
 
 /// A home of Claude Code and one of segue.
 struct ArchiveTestHome {
@@ -307,7 +313,11 @@ fn an_invalid_manifest_or_a_path_outside_the_home_is_rejected() {
         ("..", false),
         ("", false),
     ] {
-        assert_eq!(is_contained_path(Path::new(name)), inside, "{name}");
+        assert_eq!(
+            manifest::is_contained_path(Path::new(name)),
+            inside,
+            "{name}"
+        );
     }
 }
 

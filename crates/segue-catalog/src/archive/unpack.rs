@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use super::pack::hash_file;
 use super::restore::{RestoredFileTimes, restore_file};
-use super::{ArchiveError, ArchivedSession, create_private_dir, manifest};
+use super::{ArchivedSession, create_private_dir, manifest};
+use crate::ArchiveError;
 use crate::{ArtifactRole, Reader, SessionLocation, SessionStorage};
 
 /// File with the hash of the manifest from which a directory was unpacked.

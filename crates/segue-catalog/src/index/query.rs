@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use segue_core::session::Role;
 
-use super::texts::to_fts_text;
+use super::turn_text::to_fts_text;
 
 /// An error in a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -1,8 +1,8 @@
 //! Refresh of the index: reads the sources that have changed, several at a time, and no others.
 
-mod bring;
-mod copies;
-mod walk;
+mod archived_sources;
+mod ingest;
+mod scan;
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use rusqlite::OptionalExtension;
 use segue_core::id::ProviderId;
 
-use self::bring::{Ingest, read_changes};
-use self::copies::index_archived_copy;
-use self::walk::{SourceScan, load_indexed_sources};
-use super::write::IndexWriter;
+use self::archived_sources::index_archived_copy;
+use self::ingest::{Ingest, read_changes};
+use self::scan::{SourceScan, load_indexed_sources};
+use super::writer::IndexWriter;
 use super::{Index, IndexError, schema};
 use crate::{Catalog, ReadError, Reader};
 

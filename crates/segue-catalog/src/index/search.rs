@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
 
-use super::rows::{IndexedSession, SESSION_COLUMNS, SESSION_TABLES, read_session_row};
-use super::write::{TITLE_TURN_NUMBER, decode_turn_id, turn_id};
+use super::session_rows::{IndexedSession, SESSION_COLUMNS, SESSION_TABLES, read_session_row};
+use super::writer::{TITLE_TURN_NUMBER, decode_turn_id, turn_id};
 use super::{HitOrder, Index, IndexError, OWN_PROVIDER_NAME, SearchQuery};
 use crate::Mark;
 

@@ -5,8 +5,8 @@ use std::ops::Range;
 use segue_core::session::Role;
 
 use super::QueryWords;
-use super::fold::{fold_letters, split_words};
-use super::texts::SearchableText;
+use super::text_folding::{fold_letters, split_words};
+use super::turn_text::SearchableText;
 
 /// An excerpt of a text around the words that a search found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Tests of the readers on files: the corpus, handwritten older formats, and damaged files.
+//! Tests of the catalog on sample sessions: the index, and sessions that no list contains.
 
 #![allow(
     clippy::unwrap_used,
@@ -8,12 +8,8 @@
     reason = "tests outside of test functions"
 )]
 
+#[expect(dead_code, reason = "the tests of the readers use more of it")]
+#[path = "../../../segue-agents/tests/it/agents.rs"]
 mod agents;
-mod bad_files;
-mod conversation_text;
-mod corpus;
 mod index;
-mod long_prompts;
-mod marks;
-mod real;
 mod summaries;

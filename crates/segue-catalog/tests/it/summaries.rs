@@ -8,8 +8,7 @@ use segue_catalog::index::IndexFilter;
 use segue_catalog::{Catalog, Index, Reader};
 use segue_core::checkpoint::{Checkpoint, summary_prompt};
 
-use crate::agents::SAMPLE_AGENTS;
-use crate::long_prompts::sample_with_first_prompt;
+use crate::agents::{SAMPLE_AGENTS, sample_with_first_prompt};
 
 #[test]
 fn a_session_of_a_summariser_is_not_a_conversation() {

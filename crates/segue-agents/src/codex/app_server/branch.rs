@@ -2,11 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::talk::RpcClient;
-use super::turn::CodexTurn;
+use super::rpc::RpcClient;
+use super::turn_state::CodexTurn;
 use super::{AppServerAgent, unknown_thread_refusal};
-use crate::classify::AgentRefusal;
 use crate::codex::{rollout, usage::CodexUsageMeter};
+use crate::error_class::AgentRefusal;
 use crate::{AgentError, BranchPoint, OpenRequest};
 
 /// Number of turns per request.

@@ -10,12 +10,12 @@ use segue_core::session::{AgentEvent, GuardAction};
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::ask::{self, CodexRequest};
-use super::talk::{RpcClient, RpcMessage};
-use super::turn::{AppServerUpdate, CodexTurn};
-use crate::classify::AgentRefusal;
+use super::approval::{self, CodexRequest};
+use super::rpc::{RpcClient, RpcMessage};
+use super::turn_state::{AppServerUpdate, CodexTurn};
 use crate::codex::failure;
-use crate::wire::OutputLine;
+use crate::error_class::AgentRefusal;
+use crate::wire::json_lines::OutputLine;
 use crate::{AgentConnection, AgentError, ConnectionEvent};
 
 const PROMPT_OPERATION: &str = "the prompt";
@@ -110,14 +110,14 @@ impl AppServerConnection {
     }
 
     fn handle_request(&mut self, id: Value, method: &str, params: &Value) {
-        let codex_request = ask::classify_request(method, params, |predicate| {
+        let codex_request = approval::classify_request(method, params, |predicate| {
             self.turn.find_open_call(predicate)
         });
         match codex_request {
             CodexRequest::Permission(request, format) => {
                 let answer_sender = self.answer_sender.clone();
                 let reply = Box::new(move |answer| {
-                    let result = ask::encode_answer(&format, &answer);
+                    let result = approval::encode_answer(&format, &answer);
                     // A closed connection needs no answer.
                     let _ = answer_sender.send(json!({"id": id, "result": result}));
                 });

@@ -3,9 +3,9 @@
 use segue_core::session::{AgentEvent, PlanStatus, PlanStep};
 use serde_json::Value;
 
-use crate::classify::{self, AgentRefusal};
 use crate::codex::items;
 use crate::codex::usage::CodexTokenCounts;
+use crate::error_class::{self, AgentRefusal};
 
 /// Event that a line contains.
 #[derive(Debug, PartialEq)]
@@ -38,7 +38,8 @@ impl ExecStream {
             )))),
             "turn.failed" => {
                 let message = line["error"]["message"].as_str();
-                let refusal = classify::classify_error(None, message.unwrap_or("no reason given"));
+                let refusal =
+                    error_class::classify_error(None, message.unwrap_or("no reason given"));
                 Some(ExecEvent::TurnEnded(Err(refusal)))
             }
             // Codex also sends `error` before every retry; it repeats a final error as `turn.failed`.

@@ -1,7 +1,7 @@
 //! Input, arguments and target session of a turn.
 
 use super::*;
-use crate::gemini::world::{
+use crate::gemini::test_home::{
     GuardTestHome, SESSION_FILE, SESSION_ID, empty_session_text, session_text,
 };
 use crate::provider::TEST_SYSTEM_FNS;

@@ -11,13 +11,13 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::{GeminiOutputFormat, HeadlessAgent};
-use crate::classify::AgentRefusal;
-use crate::gemini::answer::{self, GeminiAnswer};
-use crate::gemini::refusal;
-use crate::gemini::stream::{GeminiEvent, GeminiStream};
-use crate::leash::CANNOT_START_EXIT_CODE;
+use crate::error_class::AgentRefusal;
+use crate::gemini::failure;
+use crate::gemini::json_output::{self, GeminiAnswer};
+use crate::gemini::stream_json::{GeminiEvent, GeminiStream};
+use crate::process::leash::CANNOT_START_EXIT_CODE;
 use crate::process::{AgentProcess, Exit, ProgramSpec};
-use crate::wire::JsonLineProcess;
+use crate::wire::json_lines::JsonLineProcess;
 use crate::{AgentError, ConnectionEvent, OpenRequest};
 
 /// Name of the request in errors.
@@ -166,17 +166,18 @@ impl GeminiTurn {
                     // Without its leash the program could outlive segue, so the output ends.
                     () = process.wait_for_leash_kill() => Vec::new(),
                 };
-                self.reported_end = Some(match answer::parse_answer(&stdout, &self.native_id) {
-                    GeminiAnswer::Finished(events, end) => {
-                        self.pending_events
-                            .extend(events.into_iter().map(ConnectionEvent::Event));
-                        GeminiTurnEnd::Finished(end)
-                    }
-                    GeminiAnswer::Failed(message) => GeminiTurnEnd::Failed(message),
-                    GeminiAnswer::Mismatched(refusal) => GeminiTurnEnd::Refused(refusal),
-                    GeminiAnswer::Unparsable(refusal) => self.unparsable_end(refusal),
-                    GeminiAnswer::Empty => GeminiTurnEnd::Unreported,
-                });
+                self.reported_end =
+                    Some(match json_output::parse_answer(&stdout, &self.native_id) {
+                        GeminiAnswer::Finished(events, end) => {
+                            self.pending_events
+                                .extend(events.into_iter().map(ConnectionEvent::Event));
+                            GeminiTurnEnd::Finished(end)
+                        }
+                        GeminiAnswer::Failed(message) => GeminiTurnEnd::Failed(message),
+                        GeminiAnswer::Mismatched(refusal) => GeminiTurnEnd::Refused(refusal),
+                        GeminiAnswer::Unparsable(refusal) => self.unparsable_end(refusal),
+                        GeminiAnswer::Empty => GeminiTurnEnd::Unreported,
+                    });
                 false
             }
         }
@@ -251,10 +252,10 @@ impl GeminiTurn {
         };
         Err(match end {
             GeminiTurnEnd::Failed(message) => {
-                refused_error(refusal::classify_message(&message, exit))
+                refused_error(failure::classify_message(&message, exit))
             }
-            GeminiTurnEnd::Refused(_) if refusal::is_deliberate(exit, &stderr) => {
-                refused_error(refusal::classify_stderr(&stderr, exit))
+            GeminiTurnEnd::Refused(_) if failure::is_deliberate(exit, &stderr) => {
+                refused_error(failure::classify_stderr(&stderr, exit))
             }
             GeminiTurnEnd::Refused(refusal) => refused_error(refusal),
             GeminiTurnEnd::Finished(_) | GeminiTurnEnd::Unreported => {
@@ -265,7 +266,7 @@ impl GeminiTurn {
 
     /// Returns the error for a process that exited without an answer.
     fn no_answer_error(&self, exit: Exit, stderr: String) -> AgentError {
-        let stderr_refusal = refusal::classify_stderr(&stderr, exit);
+        let stderr_refusal = failure::classify_stderr(&stderr, exit);
         match exit {
             Exit::Code(CANNOT_START_EXIT_CODE) => AgentError::NotStarted {
                 program: self.program.clone(),
@@ -283,7 +284,7 @@ impl GeminiTurn {
                 },
                 stderr,
             },
-            exit if refusal::is_deliberate(exit, &stderr)
+            exit if failure::is_deliberate(exit, &stderr)
                 || stderr_refusal.class != FailureClass::Agent =>
             {
                 AgentError::Refused {

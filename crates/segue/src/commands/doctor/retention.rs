@@ -39,7 +39,9 @@ pub(super) fn build_report(
     let archive = Archive::open(home);
     let deadline = Timestamp::now().checked_add(SignedDuration::from_hours(LOOKAHEAD_DAYS * 24));
     let due_sessions = match (&retention, deadline) {
-        (Retention::Limited(limits), Ok(deadline)) => limits.list_due_sessions(natives, deadline),
+        (Retention::Limited(limits), Ok(deadline)) => {
+            retention::list_due_sessions(limits, natives, deadline)
+        }
         _ => Vec::new(),
     };
     let archived_sessions = due_sessions

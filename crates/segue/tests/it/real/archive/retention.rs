@@ -70,7 +70,7 @@ fn assert_due_sessions_are_deleted(setup: AgentSetup) {
     };
     let list_due = |at: Timestamp| {
         let sessions = catalog.list_sessions(Some(&provider), None).sessions;
-        let due_sessions = limits.list_due_sessions(&sessions, at).into_iter();
+        let due_sessions = retention::list_due_sessions(&limits, &sessions, at).into_iter();
         due_sessions
             .map(|(session, _)| session.head.id.to_string())
             .collect::<Vec<_>>()
