@@ -47,11 +47,7 @@ const LEGACY_MODULES: &[&str] = &[
 ];
 
 /// Crates and directories whose files keep their old names until they move.
-const UNMOVED_DIRECTORIES: &[&str] = &[
-    "crates/segue-engine/src",
-    "crates/segue-agents/src",
-    "crates/segue-catalog/src",
-];
+const UNMOVED_DIRECTORIES: &[&str] = &["crates/segue-engine/src"];
 
 /// Constants without an underscore that the name rule does not count.
 const PLAIN_CONSTANTS: &[&str] = &["VERSION", "ALL", "SCHEMA"];

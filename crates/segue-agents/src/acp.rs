@@ -18,7 +18,6 @@ use crate::error::HANDSHAKE_OPERATION;
 use crate::error_class;
 use crate::process::leash::CANNOT_START_EXIT_CODE;
 use crate::process::{AgentProcess, Exit, LeashCommand, ProgramSpec};
-use crate::provider::log_new_session_instead;
 use crate::wire::prompt_text::escape_prompt;
 use crate::{
     Agent, AgentConnection, AgentError, AgentHost, AgentRefusal, ConnectionEvent,
@@ -80,14 +79,11 @@ impl AcpAgent {
         settings: &ProviderSettings,
         host: &AgentHost,
     ) -> Self {
-        let env = settings.env.iter();
         Self {
             provider,
             program,
             args: settings.args.iter().map(Into::into).collect(),
-            env: env
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
+            env: settings.environment(),
             usage_source: None,
             mode: settings.mode.clone(),
             fallback_mode: None,
@@ -134,10 +130,7 @@ impl AcpAgent {
     }
 
     fn not_started_error(&self, source: io::Error) -> AgentError {
-        AgentError::NotStarted {
-            program: self.program.display().to_string(),
-            source,
-        }
+        AgentError::not_started(&self.program, source)
     }
 }
 
@@ -250,12 +243,9 @@ impl AcpProcess {
                         fallback_reason: None,
                     });
                 }
-                Err(refusal) if request.strict => {
-                    return Err(AgentError::from_refusal("the resume request", refusal));
-                }
                 Err(refusal) => {
-                    log_new_session_instead(refusal.class);
-                    fallback_reason = Some(refusal.message);
+                    fallback_reason =
+                        Some(request.accept_new_session("the resume request", refusal)?);
                 }
             }
         }

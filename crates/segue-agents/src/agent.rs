@@ -14,7 +14,8 @@ use segue_core::session::{AgentEvent, GuardAction, OpenMode, TurnEnd};
 
 use tokio::sync::watch;
 
-use crate::AgentError;
+use crate::provider::log_new_session_instead;
+use crate::{AgentError, AgentRefusal};
 
 /// A program that runs native sessions, over one transport or several.
 ///
@@ -137,6 +138,20 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
+    /// Returns the reason for a new native session instead of the requested one, which the agent refused to resume or
+    /// branch. Fails if the request does not permit that.
+    pub(crate) fn accept_new_session(
+        &self,
+        operation: &'static str,
+        refusal: AgentRefusal,
+    ) -> Result<String, AgentError> {
+        if self.strict {
+            return Err(AgentError::from_refusal(operation, refusal));
+        }
+        log_new_session_instead(refusal.class);
+        Ok(refusal.message)
+    }
+
     /// Returns the configured mode, or `None` if the role requires permission requests that the mode may not send.
     /// `default`, `plan` and `read-only` always pass, because they send requests or only read.
     pub(crate) fn permitted_mode<'a>(&self, configured: Option<&'a str>) -> Option<&'a str> {

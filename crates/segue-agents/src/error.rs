@@ -1,6 +1,6 @@
 //! Errors of agents.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -65,6 +65,14 @@ pub enum AgentError {
 }
 
 impl AgentError {
+    /// Creates the error for a program that cannot be started.
+    pub(crate) fn not_started(program: &Path, source: std::io::Error) -> Self {
+        Self::NotStarted {
+            program: program.display().to_string(),
+            source,
+        }
+    }
+
     /// Creates the error for a refusal of the agent.
     #[must_use]
     pub fn from_refusal(operation: &'static str, refusal: AgentRefusal) -> Self {
@@ -121,7 +129,8 @@ impl AgentError {
         Failure {
             class: self.class(),
             message,
-            hint: self.hint(),
+            // The other classes have a hint of their own.
+            hint: matches!(self, Self::DirectoryMissing(_)).then_some(Hint::RecreateDirectory),
             stderr: (!stderr.is_empty()).then(|| stderr.to_owned()),
             retry_at,
         }
@@ -138,18 +147,6 @@ impl AgentError {
         }
     }
 
-    /// Returns a hint if this error permits a more specific one than its class.
-    fn hint(&self) -> Option<Hint> {
-        match self {
-            Self::DirectoryMissing(_) => Some(Hint::RecreateDirectory),
-            Self::NotStarted { .. }
-            | Self::Crashed { .. }
-            | Self::TimedOut { .. }
-            | Self::NoResumableSession(_)
-            | Self::Refused { .. } => None,
-        }
-    }
-
     /// Returns the end of the agent's error output.
     fn stderr(&self) -> &str {
         match self {
@@ -163,28 +160,18 @@ impl AgentError {
 
 impl From<AcpError> for AgentRefusal {
     fn from(error: AcpError) -> Self {
-        let (class, code, message) = match error {
+        match error {
             AcpError::UnknownSession { message } => {
-                (Some(FailureClass::SessionUnknown), None, message)
+                Self::new(FailureClass::SessionUnknown, message)
             }
-            AcpError::BadSessionId(error) => (
-                Some(FailureClass::UnparsableOutput),
-                None,
-                error.to_string(),
-            ),
-            AcpError::NotOffered { message } => {
-                (Some(FailureClass::UnparsableOutput), None, message)
+            AcpError::BadSessionId(error) => {
+                Self::new(FailureClass::UnparsableOutput, error.to_string())
             }
-            AcpError::Closed => (
-                Some(FailureClass::Crashed),
-                None,
-                "the agent closed the connection".to_owned(),
-            ),
-            AcpError::Refused { code, message } => (None, Some(code), message),
-        };
-        match class {
-            Some(class) => Self::new(class, message),
-            None => error_class::classify_error(code, &message),
+            AcpError::NotOffered { message } => Self::new(FailureClass::UnparsableOutput, message),
+            AcpError::Closed => Self::new(FailureClass::Crashed, "the agent closed the connection"),
+            AcpError::Refused { code, message } => {
+                error_class::classify_error(Some(code), &message)
+            }
         }
     }
 }

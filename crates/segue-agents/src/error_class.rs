@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use segue_core::session::FailureClass;
 
+use crate::PROVIDERS;
+
 /// An error that an agent returned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentRefusal {
@@ -76,15 +78,13 @@ pub(crate) fn classify_status(status: i32) -> Option<FailureClass> {
 /// Substrings that must all occur.
 type RequiredSubstrings = &'static [&'static str];
 
-/// Substrings that identify a class, the more specific ones first: a quota is also reported with status 429, for
-/// example. The text may be a complete error output with warnings and stack traces, so substrings that occur without an
-/// error are unsuitable.
+/// Substrings that identify a class and that several agents use, the more specific classes first: a quota is also
+/// reported with status 429, for example. The substrings of one agent are in its descriptor. The text may be a complete
+/// error output with warnings and stack traces, so substrings that occur without an error are unsuitable.
 const FAILURE_PATTERNS: &[(FailureClass, &[RequiredSubstrings])] = &[
     (
         FailureClass::UntrustedFolder,
         &[
-            &["not inside a trusted directory"],
-            &["not running in a trusted directory"],
             &["untrusted folder"],
             &["folder is not trusted"],
             &["directory is not trusted"],
@@ -104,7 +104,6 @@ const FAILURE_PATTERNS: &[(FailureClass, &[RequiredSubstrings])] = &[
             &["exceed", "context limit"],
             &["maximum context length"],
             &["exceeds the maximum number of tokens"],
-            &["ran out of room", "context"],
         ],
     ),
     (
@@ -114,17 +113,7 @@ const FAILURE_PATTERNS: &[(FailureClass, &[RequiredSubstrings])] = &[
     ),
     (
         FailureClass::Quota,
-        &[
-            &["quota"],
-            &["usage limit"],
-            &["usage_limit_reached"],
-            &["hit your", "limit", "reset"],
-            &["limit reached", "reset"],
-            &["credit balance is too low"],
-            &["limit will reset"],
-            &["out of credits"],
-            &["billing_hard_limit"],
-        ],
+        &[&["quota"], &["usage limit"], &["billing_hard_limit"]],
     ),
     (
         FailureClass::RateLimited,
@@ -157,25 +146,13 @@ const FAILURE_PATTERNS: &[(FailureClass, &[RequiredSubstrings])] = &[
             &["failed to authenticate"],
             &["invalid authentication"],
             &["not logged in"],
-            &["please run /login"],
-            &["invalid auth method"],
-            &["please set an auth method"],
             &["login required"],
             &["please log in"],
-            &["oauth token has expired"],
         ],
     ),
     (
         FailureClass::SessionUnknown,
-        &[
-            &["session not found"],
-            &["no conversation found"],
-            &["no previous sessions"],
-            &["invalid session identifier"],
-            &["invalid session id"],
-            &["no rollout found"],
-            &["thread not found"],
-        ],
+        &[&["session not found"], &["invalid session id"]],
     ),
 ];
 
@@ -186,9 +163,17 @@ fn find_failure_class(text: &str) -> Option<FailureClass> {
     let contains_all = |substrings: &RequiredSubstrings| {
         substrings.iter().all(|substring| text.contains(substring))
     };
+    // An adapter reports the errors of its agent, so the patterns of all agents count.
+    let is_class = |class: FailureClass| {
+        let mut patterns = PROVIDERS
+            .iter()
+            .flat_map(|descriptor| descriptor.failure_patterns);
+        patterns
+            .any(|(pattern_class, substrings)| *pattern_class == class && contains_all(substrings))
+    };
     let class = FAILURE_PATTERNS
         .iter()
-        .find(|(_, patterns)| patterns.iter().any(contains_all))
+        .find(|(class, patterns)| patterns.iter().any(contains_all) || is_class(*class))
         .map(|(class, _)| *class)
         .or_else(|| find_status(text).and_then(classify_status))?;
     let has_short_delay = || parse_delay(text).is_some_and(|delay| delay <= MAX_RATE_LIMIT_DELAY);

@@ -1,12 +1,13 @@
 //! Agents that segue drives, and their native sessions.
 //!
 //! Each provider has a directory with everything that segue knows about it: the driver of its program, the reader of
-//! its sessions, the guard of those sessions, and the schema of its files.
+//! its sessions, the guard of those sessions, and the schema of its files. A [`ProviderDescriptor`] states the facts on
+//! which shared code depends, and [`PROVIDERS`] is the table of all of them.
 //!
 //! An [`Agent`] can start a program; an [`AgentConnection`] is a running one. Every agent is a process group on a
 //! [`leash`], so that no process of it outlives segue. A [`Provider`] is a program with its transports:
-//! [`claude_provider()`], [`codex_provider()`], [`gemini_provider()`], [`acp_provider()`] for any other program that
-//! speaks the Agent Client Protocol, and [`rehearsal_agent()`], the built-in offline agent.
+//! [`build_provider()`] builds a provider of the table, or one for any other program that speaks the Agent Client
+//! Protocol. [`rehearsal_agent()`] is the built-in offline agent.
 //!
 //! A [`Reader`] implements one format of sessions: it finds the sessions ([`SessionLocation`]), reads the
 //! [`SessionHead`] of a session without reading the complete session, and reads its [`Records`] after any [`Mark`].
@@ -21,6 +22,7 @@ mod agent;
 mod claude;
 mod codex;
 pub mod compression;
+mod descriptor;
 mod error;
 mod error_class;
 mod gemini;
@@ -40,6 +42,9 @@ pub use agent::{
 };
 pub use claude::{ClaudeReader, claude_provider};
 pub use codex::{CodexReader, codex_provider};
+pub use descriptor::{
+    NativeHome, PROVIDERS, ProviderDescriptor, ProviderDriver, SessionCommands, find_provider,
+};
 pub use error::AgentError;
 pub use error_class::AgentRefusal;
 pub use gemini::{
@@ -56,7 +61,7 @@ pub use process::{
     Exit, LeashCommand, ProcessStatus, end_agent, identify_process, process_status,
     wait_until_ended,
 };
-pub use provider::{AgentHost, Provider, ProviderSettings, SystemFns, Transport};
+pub use provider::{AgentHost, Provider, ProviderSettings, SystemFns, Transport, build_provider};
 #[cfg(test)]
 pub(crate) use reader::read_turn;
 pub use reader::{

@@ -1,5 +1,6 @@
 //! A provider: a program with one or more transports, which are tried in order.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,9 +12,11 @@ use segue_core::session::FailureClass;
 use tracing::Instrument;
 use tracing::field::Empty;
 
+use crate::descriptor::ProviderDescriptor;
+use crate::process::{ProgramSpec, program};
 use crate::{
     Agent, AgentDefaults, AgentError, LeashCommand, ListedNativeSession, OpenRequest,
-    OpenedConnection, Probe, TransportFallback,
+    OpenedConnection, Probe, TransportFallback, acp_provider, find_provider,
 };
 
 /// Environment that segue provides to agents.
@@ -26,7 +29,7 @@ pub struct AgentHost {
     /// Directory for copies of native sessions that need protection.
     pub agent_files_dir: PathBuf,
     /// Value of `PATH` with which programs are found.
-    pub search_path: std::ffi::OsString,
+    pub search_path: OsString,
     /// Clock and randomness.
     pub system: SystemFns,
 }
@@ -38,6 +41,21 @@ pub struct SystemFns {
     pub now: fn() -> Timestamp,
     /// Function that returns a random number.
     pub random: fn() -> u32,
+}
+
+/// Returns a host for tests that start no program.
+#[cfg(test)]
+pub(crate) fn test_host() -> AgentHost {
+    AgentHost {
+        leash: LeashCommand {
+            program: PathBuf::new(),
+            args: Vec::new(),
+        },
+        version: "0",
+        agent_files_dir: PathBuf::new(),
+        search_path: OsString::new(),
+        system: TEST_SYSTEM_FNS,
+    }
 }
 
 #[cfg(test)]
@@ -67,6 +85,91 @@ pub struct ProviderSettings {
     pub home: PathBuf,
     /// Values that apply if the caller gives none.
     pub defaults: AgentDefaults,
+}
+
+impl ProviderSettings {
+    /// Returns the ACP adapter: the configured one, else one that is installed. `None` if there is none.
+    pub(crate) fn find_adapter(
+        &self,
+        descriptor: &ProviderDescriptor,
+        host: &AgentHost,
+    ) -> Option<PathBuf> {
+        let adapters = descriptor.driver.as_ref()?.acp_adapters;
+        let mut installed = adapters
+            .iter()
+            .filter_map(|name| program::find_program(name, &host.search_path));
+        self.adapter.clone().or_else(|| installed.next())
+    }
+
+    /// Returns the additional environment variables in the form in which a program is started.
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        let pairs = self.env.iter();
+        pairs
+            .map(|(name, value)| (name.into(), value.into()))
+            .collect()
+    }
+}
+
+/// A provider's program, with the settings with which a driver starts it.
+#[derive(Debug, Clone)]
+pub(crate) struct AgentProgram {
+    pub(crate) id: ProviderId,
+    pub(crate) path: PathBuf,
+    pub(crate) args: Vec<OsString>,
+    pub(crate) env: Vec<(OsString, OsString)>,
+    pub(crate) home: PathBuf,
+    pub(crate) model: Option<String>,
+    pub(crate) mode: Option<String>,
+    pub(crate) leash: LeashCommand,
+    /// Version of segue.
+    pub(crate) client_version: &'static str,
+    pub(crate) system: SystemFns,
+}
+
+impl AgentProgram {
+    pub(crate) fn new(
+        descriptor: &ProviderDescriptor,
+        path: &Path,
+        settings: &ProviderSettings,
+        host: &AgentHost,
+    ) -> Self {
+        Self {
+            id: descriptor.id(),
+            path: path.to_owned(),
+            args: settings.args.iter().map(Into::into).collect(),
+            env: settings.environment(),
+            home: settings.home.clone(),
+            model: settings.model.clone(),
+            mode: settings.mode.clone(),
+            leash: host.leash.clone(),
+            client_version: host.version,
+            system: host.system,
+        }
+    }
+
+    /// Returns the program with its environment, ready to start.
+    pub(crate) fn spec<'a>(&'a self, args: &'a [OsString], cwd: &'a Path) -> ProgramSpec<'a> {
+        ProgramSpec {
+            path: &self.path,
+            args,
+            env: &self.env,
+            cwd,
+        }
+    }
+
+    /// Returns the requested model, else the configured one.
+    pub(crate) fn model<'a>(&'a self, request: &'a OpenRequest) -> Option<&'a str> {
+        request.model.as_deref().or(self.model.as_deref())
+    }
+
+    /// Returns the line that the program prints for `--version`. Fails if it prints none in time.
+    pub(crate) async fn query_version(&self, timeout: Duration) -> Result<String, AgentError> {
+        let version = program::query_version(&self.path, &self.env, &self.leash, timeout).await;
+        version.ok_or_else(|| {
+            let source = std::io::Error::other("the program did not report its version");
+            AgentError::not_started(&self.path, source)
+        })
+    }
 }
 
 /// A transport to a program.
@@ -115,6 +218,16 @@ impl Provider {
     #[must_use]
     pub fn transports(&self) -> &[Transport] {
         &self.transports
+    }
+}
+
+/// Builds the provider `id`: one that segue knows, or any other agent that speaks ACP (`acp:NAME`).
+#[must_use]
+pub fn build_provider(id: &ProviderId, settings: &ProviderSettings, host: &AgentHost) -> Provider {
+    let descriptor = find_provider(id.as_str());
+    match descriptor.and_then(|descriptor| descriptor.driver.as_ref()) {
+        Some(driver) => (driver.build)(settings, host),
+        None => acp_provider(id, settings, host),
     }
 }
 

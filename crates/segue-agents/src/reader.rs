@@ -4,7 +4,6 @@ mod archive_error;
 pub(crate) mod artifacts;
 pub(crate) mod borrowed_json;
 pub(crate) mod discovery;
-pub(crate) mod injected_text;
 pub(crate) mod line_format;
 pub(crate) mod line_reader;
 mod mark;
@@ -257,6 +256,13 @@ pub(crate) fn read_turn(
         &mut collect,
     )?;
     Ok(result.unwrap_or_else(|| outline.clone()))
+}
+
+/// Returns `true` if a text begins with one of `prefixes`, so that an agent wrote it and not the user. Each agent has its
+/// own list, because the user may paste a text of one agent into another.
+pub(crate) fn has_any_prefix(text: &str, prefixes: &[&str]) -> bool {
+    let text = text.trim_start();
+    prefixes.iter().any(|prefix| text.starts_with(prefix))
 }
 
 /// Returns the message of an error with its cause. Omits deeper causes, because they repeat the first one in other

@@ -1,6 +1,6 @@
 //! Providers that can be configured.
 
-use segue_agents::known::KNOWN_AGENTS;
+use segue_agents::find_provider;
 use segue_core::id::ProviderId;
 
 /// Properties of a provider that its settings depend on.
@@ -73,6 +73,12 @@ impl ConfiguredAgent {
         agents.find(|agent| agent.name() == name)
     }
 
+    /// Returns the agent whose native sessions have this provider name.
+    #[must_use]
+    pub fn for_native(name: &str) -> Self {
+        Self::from_name(name).unwrap_or_else(|| Self::Acp(name.to_owned()))
+    }
+
     /// Returns the name of the provider.
     #[must_use]
     pub fn name(&self) -> String {
@@ -93,9 +99,6 @@ impl ConfiguredAgent {
     /// Returns the default name of the agent's program.
     #[must_use]
     pub fn default_program(&self) -> Option<&'static str> {
-        let name = self.name();
-        let mut known_agents = KNOWN_AGENTS.iter();
-        let known_agent = known_agents.find(|known_agent| known_agent.provider == name);
-        known_agent.map(|known_agent| known_agent.program)
+        find_provider(&self.name()).map(|descriptor| descriptor.program)
     }
 }

@@ -298,6 +298,13 @@ text_id! {
 }
 
 impl ProviderId {
+    /// Returns the id of a provider whose valid name is part of the program.
+    #[must_use]
+    pub fn from_static(name: &'static str) -> Self {
+        debug_assert!(Self::parse(name).is_ok(), "{name:?} is no provider name");
+        Self(name.to_owned())
+    }
+
     /// Returns the id of the built-in offline agent.
     #[must_use]
     pub fn rehearsal() -> Self {

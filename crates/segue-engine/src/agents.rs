@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use segue_agents::Agent;
-use segue_agents::known::KNOWN_AGENTS;
+use segue_agents::{Agent, find_provider};
 use segue_core::id::ProviderId;
 use segue_core::session::DroppedSetting;
 
@@ -85,9 +84,8 @@ impl AgentRegistry {
 /// Returns the provider that will drive the sessions of an agent that segue cannot drive now: the agent itself if segue
 /// has built-in support for it, or else `acp:NAME`, which the user has to configure.
 fn default_driver(native_provider: &ProviderId) -> ProviderId {
-    let has_built_in_support = KNOWN_AGENTS
-        .iter()
-        .any(|agent| agent.provider == native_provider.as_str());
+    let has_built_in_support = find_provider(native_provider.as_str())
+        .is_some_and(|descriptor| descriptor.driver.is_some());
     acp_provider(native_provider)
         .filter(|_| !has_built_in_support)
         .unwrap_or_else(|| native_provider.clone())

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use segue_agents::busy::{self, ProcessFilter, ProcessUsingSession};
+use segue_agents::find_provider;
 use segue_catalog::{
     Catalog, Mark, NativeSession, NativeTurn, ReadError, ReadStart, project_key, read_outline,
     read_tail, read_turns_from,
@@ -152,7 +153,9 @@ impl NativeSessions {
         let lookup = self.with_catalog(move |catalog| {
             let mut files: Vec<PathBuf> = Vec::new();
             let cached_path = cached.map(|native| native.location.path);
-            if !busy::has_file_open_while_in_use(agent.as_str()) {
+            let has_file_open = find_provider(agent.as_str())
+                .is_some_and(|descriptor| descriptor.has_file_open_while_in_use);
+            if !has_file_open {
                 // The arguments of its processes show which session they use.
             } else if let Some(path) = cached_path.filter(|path| path.exists()) {
                 files.push(path);

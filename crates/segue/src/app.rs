@@ -8,11 +8,9 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use segue_agents::{Agent, LeashCommand, identify_process, known};
+use segue_agents::{Agent, LeashCommand, PROVIDERS, identify_process, known};
 use segue_api::text::format_guard_action;
-use segue_catalog::{
-    Catalog, ClaudeReader, CodexReader, GeminiReader, Index, OpencodeReader, Reader, project_at,
-};
+use segue_catalog::{Catalog, Index, project_at};
 use segue_core::agent::{McpEndpoint, McpServer, ProcessIdentity};
 use segue_core::id::{NativeId, SessionId};
 use segue_core::session::{GuardAction, Project, Session, SessionRef};
@@ -284,27 +282,14 @@ pub(crate) fn report_withheld_settings(loaded: &LoadedConfig) {
 /// Builds the catalog of the native sessions on this machine, in the directories that the agents use. Empty if the user
 /// has no home directory.
 pub(crate) fn build_catalog(project: &Project, config: &Config) -> Catalog {
-    let find_home = |configured_agent: ConfiguredAgent| {
+    let readers = PROVIDERS.into_iter().filter_map(|descriptor| {
+        let configured_agent = ConfiguredAgent::for_native(descriptor.name);
         let agent = config.agents.get(&configured_agent);
-        agents::native_home(&configured_agent, agent.map_or(&[][..], |agent| &agent.env))
-    };
-    let (Some(claude), Some(codex), Some(gemini), Some(opencode)) = (
-        find_home(ConfiguredAgent::Claude),
-        find_home(ConfiguredAgent::Codex),
-        find_home(ConfiguredAgent::Gemini),
-        find_home(ConfiguredAgent::Acp("opencode".into())),
-    ) else {
-        return Catalog::default();
-    };
-    // Older versions of Gemini CLI name a directory only by its hash.
-    let gemini = GeminiReader::new(gemini).with_known_directories([project.cwd.clone()]);
-    let readers: Vec<Arc<dyn Reader>> = vec![
-        Arc::new(ClaudeReader::new(claude)),
-        Arc::new(CodexReader::new(codex)),
-        Arc::new(gemini),
-        Arc::new(OpencodeReader::new(opencode)),
-    ];
-    Catalog::new(readers)
+        let env = agent.map_or(&[][..], |agent| &agent.env);
+        let home = agents::native_home(&configured_agent, env)?;
+        Some((descriptor.new_reader)(home, Path::new(&project.cwd)))
+    });
+    Catalog::new(readers.collect())
 }
 
 /// Returns the clock, the source of randomness and the identity of this process.

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use segue_agents::exec::unarchive_command;
-use segue_agents::known::{KNOWN_AGENTS, KnownAgent};
+use segue_agents::{ProviderDescriptor, find_provider};
 use segue_catalog::ArchiveError;
 use segue_catalog::index::Remedy;
 use segue_core::brief::{BriefError, BriefSection};
@@ -219,7 +219,7 @@ impl From<EngineError> for CliError {
             kind: exit_kind(&error),
             message: match &error {
                 EngineError::Access(AccessError::UnknownProvider { provider, .. })
-                    if find_known_agent(provider).is_some() =>
+                    if find_driven_provider(provider).is_some() =>
                 {
                     format!("agent `{provider}` not found on this machine")
                 }
@@ -503,14 +503,14 @@ fn checkpoint_hint(cause: &CheckpointError) -> HintText {
     }
 }
 
-fn find_known_agent(provider: &ProviderId) -> Option<&'static KnownAgent> {
-    let mut agents = KNOWN_AGENTS.iter();
-    agents.find(|agent| agent.provider == provider.as_str())
+/// Returns the provider if segue has a driver for it.
+fn find_driven_provider(provider: &ProviderId) -> Option<&'static ProviderDescriptor> {
+    find_provider(provider.as_str()).filter(|descriptor| descriptor.driver.is_some())
 }
 
 /// Returns the hint for an unknown provider: the fix, or the known providers.
 fn unknown_provider_hint(provider: &ProviderId, available: &[ProviderId]) -> String {
-    if let Some(KnownAgent { program, .. }) = find_known_agent(provider) {
+    if let Some(ProviderDescriptor { program, .. }) = find_driven_provider(provider) {
         return format!("put `{program}` on PATH, or set `{provider}.path` in the configuration");
     }
     let available: Vec<&str> = available.iter().map(ProviderId::as_str).collect();

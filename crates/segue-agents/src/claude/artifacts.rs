@@ -3,16 +3,13 @@
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use memchr::memmem;
 use segue_core::id::NativeId;
 
 use super::ClaudeReader;
 use crate::reader::artifacts::{ArtifactCollector, list_directory};
-use crate::{
-    ArchiveError, ArtifactRole, Reader, SessionArtifacts, SessionLocation, SessionStorage,
-};
+use crate::{ArchiveError, ArtifactRole, SessionArtifacts, SessionLocation, SessionStorage};
 
 /// Directories in the home that have a directory for each session.
 const SESSION_DIRECTORIES: [&str; 3] = ["session-env", "file-history", "tasks"];
@@ -69,10 +66,6 @@ impl SessionStorage for ClaudeReader {
             ArtifactRole::Attachment,
         );
         Ok(artifacts.finish())
-    }
-
-    fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader> {
-        Arc::new(Self::new(home))
     }
 }
 

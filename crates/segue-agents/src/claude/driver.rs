@@ -18,17 +18,15 @@ use super::mcp_config::{self, McpConfigFile, SEGUE_MCP_SERVER_NAME};
 use super::{tool_calls, turn_end};
 use crate::error::HANDSHAKE_OPERATION;
 use crate::error_class::{self, AgentRefusal};
-use crate::process::{LeashCommand, ProgramSpec, program};
-use crate::provider::{log_new_session_instead, select_transports};
+use crate::provider::{AgentProgram, log_new_session_instead, select_transports};
 use crate::wire::json_lines::{JsonLineProcess, OutputLine};
 use crate::wire::uuid;
 use crate::{
     AcpAgent, Agent, AgentError, AgentHost, BranchPoint, OpenRequest, OpenedConnection, Probe,
-    Provider, ProviderSettings, SystemFns, Transport,
+    Provider, ProviderSettings, Transport,
 };
 
-/// ACP adapters for Claude Code, the newer one first.
-const ACP_ADAPTER_PROGRAMS: [&str; 2] = ["claude-agent-acp", "claude-code-acp"];
+const BRANCH_OPERATION: &str = "--fork-session";
 
 /// Permission mode in which Claude Code sends a request before it acts.
 const DEFAULT_PERMISSION_MODE: &str = "default";
@@ -40,22 +38,17 @@ pub fn claude_provider(settings: &ProviderSettings, host: &AgentHost) -> Provide
     if let Some(program) = &settings.program {
         transports.push(Transport {
             name: "stream-json",
-            agent: Arc::new(ClaudeAgent::new(program.clone(), settings, host)),
+            agent: Arc::new(ClaudeAgent::new(program, settings, host)),
         });
     }
-    let find_adapter = || {
-        ACP_ADAPTER_PROGRAMS
-            .iter()
-            .find_map(|name| program::find_program(name, &host.search_path))
-    };
-    if let Some(adapter) = settings.adapter.clone().or_else(find_adapter) {
+    if let Some(adapter) = settings.find_adapter(&super::CLAUDE_PROVIDER, host) {
         transports.push(Transport {
             name: "acp",
             agent: Arc::new(build_acp_agent(adapter, settings, host)),
         });
     }
     Provider::new(
-        ProviderId::claude(),
+        super::CLAUDE_PROVIDER.id(),
         select_transports(transports, &settings.transports),
         settings.defaults.clone(),
     )
@@ -72,20 +65,13 @@ fn build_acp_agent(adapter: PathBuf, settings: &ProviderSettings, host: &AgentHo
                 .clone()
                 .unwrap_or_else(|| DEFAULT_PERMISSION_MODE.to_owned()),
         ),
-        ..AcpAgent::new(ProviderId::claude(), adapter, settings, host)
+        ..AcpAgent::new(super::CLAUDE_PROVIDER.id(), adapter, settings, host)
     }
 }
 
 /// Claude Code, driven over JSON lines.
 struct ClaudeAgent {
-    id: ProviderId,
-    program: PathBuf,
-    model: Option<String>,
-    permission_mode: String,
-    args: Vec<String>,
-    env: Vec<(OsString, OsString)>,
-    leash: LeashCommand,
-    system: SystemFns,
+    program: AgentProgram,
     /// Directory for the files that segue writes for Claude Code.
     mcp_config_dir: PathBuf,
 }
@@ -120,22 +106,9 @@ impl ClaudeBranch<'_> {
 }
 
 impl ClaudeAgent {
-    fn new(program: PathBuf, settings: &ProviderSettings, host: &AgentHost) -> Self {
-        let env = settings.env.iter();
+    fn new(program: &Path, settings: &ProviderSettings, host: &AgentHost) -> Self {
         Self {
-            id: ProviderId::claude(),
-            program,
-            model: settings.model.clone(),
-            permission_mode: settings
-                .mode
-                .clone()
-                .unwrap_or_else(|| DEFAULT_PERMISSION_MODE.to_owned()),
-            args: settings.args.clone(),
-            env: env
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect(),
-            leash: host.leash.clone(),
-            system: host.system,
+            program: AgentProgram::new(&super::CLAUDE_PROVIDER, program, settings, host),
             mcp_config_dir: host.agent_files_dir.clone(),
         }
     }
@@ -159,7 +132,7 @@ impl ClaudeAgent {
         .map(str::to_owned)
         .into();
         let mode = request
-            .permitted_mode(Some(&self.permission_mode))
+            .permitted_mode(self.program.mode.as_deref())
             .unwrap_or(DEFAULT_PERMISSION_MODE);
         args.push(format!("--permission-mode={mode}"));
         match session_start {
@@ -167,7 +140,7 @@ impl ClaudeAgent {
             ClaudeSessionStart::Resumed(id) => args.push(format!("--resume={id}")),
             ClaudeSessionStart::Branched(branch) => args.extend(branch.to_args()),
         }
-        if let Some(model) = request.model.as_ref().or(self.model.as_ref()) {
+        if let Some(model) = self.program.model(request) {
             args.push(format!("--model={model}"));
         }
         if let Some(path) = mcp_config {
@@ -183,8 +156,8 @@ impl ClaudeAgent {
         if let Some(disallowed) = request.role.as_ref().and_then(tool_calls::disallowed_tools) {
             args.push(format!("--disallowedTools={disallowed}"));
         }
-        args.extend(self.args.iter().cloned());
-        args.into_iter().map(OsString::from).collect()
+        let args = args.into_iter().map(OsString::from);
+        args.chain(self.program.args.iter().cloned()).collect()
     }
 
     /// Starts a process and completes the handshake. Fails if the session to resume is unknown, because the process
@@ -194,24 +167,16 @@ impl ClaudeAgent {
         request: &OpenRequest,
         session_start: ClaudeSessionStart<'_>,
     ) -> Result<JsonLineProcess, AgentError> {
-        let mcp_config =
-            self.write_mcp_config(&request.mcp)
-                .map_err(|source| AgentError::NotStarted {
-                    program: self.program.display().to_string(),
-                    source,
-                })?;
+        let mcp_config = self
+            .write_mcp_config(&request.mcp)
+            .map_err(|source| AgentError::not_started(&self.program.path, source))?;
         let args = self.build_args(
             request,
             session_start,
             mcp_config.as_ref().map(McpConfigFile::path),
         );
-        let program = ProgramSpec {
-            path: &self.program,
-            args: &args,
-            env: &self.env,
-            cwd: &request.cwd,
-        };
-        let mut wire = JsonLineProcess::start(&self.leash, &program, request)?;
+        let program = self.program.spec(&args, &request.cwd);
+        let mut wire = JsonLineProcess::start(&self.program.leash, &program, request)?;
         match complete_handshake(&mut wire, request.timeout).await {
             Ok(()) => Ok(wire),
             Err(error) => {
@@ -227,7 +192,7 @@ impl ClaudeAgent {
         if servers.is_empty() {
             return Ok(None);
         }
-        let name = format!("mcp-{}.json", uuid::generate_v4(self.system.random));
+        let name = format!("mcp-{}.json", uuid::generate_v4(self.program.system.random));
         let config = mcp_config::build_mcp_config(servers).to_string();
         McpConfigFile::create(self.mcp_config_dir.join(name), &config).map(Some)
     }
@@ -258,44 +223,38 @@ impl ClaudeAgent {
 }
 
 impl ClaudeAgent {
-    /// Starts a native session that contains another one up to a point. `Ok(Err)` contains the reason if Claude Code
-    /// cannot do so.
+    /// Starts a native session that contains another one up to a point. Fails with a refusal if Claude Code cannot do so.
     async fn open_branch(
         &self,
         request: &OpenRequest,
         point: &BranchPoint,
-    ) -> Result<Result<OpenedConnection, AgentRefusal>, AgentError> {
-        let refuse =
-            |reason: String| Ok(Err(AgentRefusal::new(FailureClass::SessionUnknown, reason)));
-        let ids = [
-            point.native_id.as_str(),
-            point.last_record_id.as_deref().unwrap_or(""),
-        ];
-        let (true, Some(record)) = (ids.into_iter().all(uuid::is_uuid), &point.last_record_id)
-        else {
-            return refuse(format!(
-                "the branch point does not exist in Claude Code session {}",
-                point.native_id
-            ));
-        };
-        let id = uuid::generate_v4(self.system.random);
+    ) -> Result<OpenedConnection, AgentError> {
+        let source_id = &point.native_id;
+        let record = point.last_record_id.as_deref().unwrap_or("");
+        if ![source_id.as_str(), record].into_iter().all(uuid::is_uuid) {
+            let reason =
+                format!("the branch point does not exist in Claude Code session {source_id}");
+            let refusal = AgentRefusal::new(FailureClass::SessionUnknown, reason);
+            return Err(AgentError::from_refusal(BRANCH_OPERATION, refusal));
+        }
+        let id = uuid::generate_v4(self.program.system.random);
         let branch = ClaudeBranch {
             id: &id,
-            source_id: &point.native_id,
+            source_id,
             last_record: record,
         };
         match self
             .start_process(request, ClaudeSessionStart::Branched(branch))
             .await
         {
-            Ok(wire) => {
-                let connection = ClaudeConnection::new(wire, id, self.system);
-                Ok(Ok(OpenedConnection::new(connection, OpenMode::Resumed)))
-            }
+            Ok(wire) => Ok(OpenedConnection::new(
+                ClaudeConnection::new(wire, id, self.program.system),
+                OpenMode::Resumed,
+            )),
             // The session, the record or the option is unknown to this Claude Code.
-            Err(error @ (AgentError::Refused { .. } | AgentError::Crashed { .. })) => {
-                refuse(unknown_session_refusal(error).message)
-            }
+            Err(error @ (AgentError::Refused { .. } | AgentError::Crashed { .. })) => Err(
+                AgentError::from_refusal(BRANCH_OPERATION, unknown_session_refusal(error)),
+            ),
             Err(error) => Err(error),
         }
     }
@@ -350,7 +309,7 @@ fn unknown_session_refusal(error: AgentError) -> AgentRefusal {
 #[async_trait]
 impl Agent for ClaudeAgent {
     fn provider(&self) -> &ProviderId {
-        &self.id
+        &self.program.id
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
@@ -358,7 +317,7 @@ impl Agent for ClaudeAgent {
         if let Some(id) = &request.native_id {
             match self.resume(request, id).await {
                 Ok(wire) => {
-                    let connection = ClaudeConnection::new(wire, id.clone(), self.system);
+                    let connection = ClaudeConnection::new(wire, id.clone(), self.program.system);
                     return Ok(OpenedConnection::new(connection, OpenMode::Resumed));
                 }
                 Err(error) if !request.strict && error.class() == FailureClass::SessionUnknown => {
@@ -369,25 +328,22 @@ impl Agent for ClaudeAgent {
             }
         }
         if let Some(point) = &request.branch_point {
-            match self.open_branch(request, point).await? {
+            match self.open_branch(request, point).await {
                 Ok(opened) => return Ok(opened),
-                Err(refusal) if request.strict => {
-                    return Err(AgentError::from_refusal("--fork-session", refusal));
+                Err(AgentError::Refused { refusal, .. }) => {
+                    fallback_reason = Some(request.accept_new_session(BRANCH_OPERATION, refusal)?);
                 }
-                Err(refusal) => {
-                    log_new_session_instead(refusal.class);
-                    fallback_reason = Some(refusal.message);
-                }
+                Err(error) => return Err(error),
             }
         }
-        let id = uuid::generate_v4(self.system.random);
+        let id = uuid::generate_v4(self.program.system.random);
         let wire = self
             .start_process(request, ClaudeSessionStart::New(&id))
             .await?;
         Ok(OpenedConnection {
             fallback_reason,
             ..OpenedConnection::new(
-                ClaudeConnection::new(wire, id, self.system),
+                ClaudeConnection::new(wire, id, self.program.system),
                 OpenMode::Fresh,
             )
         })
@@ -398,11 +354,7 @@ impl Agent for ClaudeAgent {
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let version_output = program::query_version(&self.program, &self.leash, timeout).await;
-        let version_output = version_output.ok_or_else(|| AgentError::NotStarted {
-            program: self.program.display().to_string(),
-            source: std::io::Error::other("the program did not report its version"),
-        })?;
+        let version_output = self.program.query_version(timeout).await?;
         Ok(Probe {
             // `2.1.325 (Claude Code)`
             version: version_output.split_whitespace().next().map(str::to_owned),

@@ -43,12 +43,7 @@ pub(super) const SEGUE_MCP_SERVER_NAME: &str = "segue";
 
 /// Builds the MCP configuration for Claude Code.
 pub(super) fn build_mcp_config(servers: &[McpServer]) -> Value {
-    let to_object = |pairs: &[(String, String)]| -> Value {
-        let pairs = pairs.iter().cloned();
-        pairs
-            .map(|(name, value)| (name, Value::from(value)))
-            .collect()
-    };
+    let to_object = |pairs: &[(String, String)]| pairs.iter().cloned().collect::<Value>();
     let servers: Map<String, Value> = servers
         .iter()
         .map(|server| {

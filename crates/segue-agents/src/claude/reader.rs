@@ -12,11 +12,9 @@ mod tests;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use jiff::Timestamp;
-use memchr::memmem;
 use segue_core::id::NativeId;
 use segue_core::json::Json;
-use segue_core::session::{InlineData, Message, Part, Role, Title, TitleSource, TurnState};
+use segue_core::session::{InlineData, Part, Role, Title, TitleSource, TurnState};
 use segue_core::spend::Cost;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -26,11 +24,13 @@ use super::session_head;
 use super::user_text::ClaudeUserContent;
 use crate::reader::borrowed_json::{JsonText, TextOrBlocks};
 use crate::reader::discovery::IdHint;
-use crate::reader::line_format::{self, LineEvents, LineFormat, LineRecords, MalformedLine};
+use crate::reader::line_format::{
+    self, LineEvents, LineFormat, LineRecords, MalformedLine, contains_bytes,
+};
 use crate::reader::record::RewindTarget;
 use crate::{
-    KeyedMessage, Mark, NativeTurn, ReadError, ReadStart, Reader, RecordEvent, Records,
-    SessionHead, SessionLocation, SessionScan, SessionStorage,
+    Mark, NativeTurn, ReadError, ReadStart, Reader, RecordEvent, Records, SessionHead,
+    SessionLocation, SessionScan, SessionStorage,
 };
 
 /// Reader of Claude Code's sessions.
@@ -152,10 +152,6 @@ impl LineFormat for ClaudeLineFormat {
     }
 }
 
-pub(super) fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
-    memmem::find(bytes, needle).is_some()
-}
-
 impl ClaudeLineFormat {
     pub(super) fn emit_line_events(
         &mut self,
@@ -206,13 +202,11 @@ impl ClaudeLineFormat {
         bytes: &[u8],
         events: &mut Vec<RecordEvent>,
     ) -> Result<(), MalformedLine> {
-        let key = line.uuid.as_deref().map(str::to_owned);
-        let at = line.time().unwrap_or(Timestamp::UNIX_EPOCH);
         let file_message = line.message.as_ref().ok_or(MalformedLine)?;
         let content = file_message.content.as_ref().ok_or(MalformedLine)?;
         if line.is_compact_summary == Some(true) {
             let summary = content.concat_text(|block| block.text.as_deref());
-            events.extend(key.map(RecordEvent::Anchor));
+            events.extend(line.anchor());
             events.push(RecordEvent::Compacted(Some(summary)));
             return Ok(());
         }
@@ -224,9 +218,8 @@ impl ClaudeLineFormat {
                     match &*block.r#type {
                         "text" => user_content.add_text(block.text.as_deref().unwrap_or_default()),
                         "tool_result" => {
-                            let message =
-                                Message::new(Role::Tool, vec![self.convert_tool_result(block)], at);
-                            emit_message(message, line, events);
+                            let part = self.convert_tool_result(block);
+                            emit_message(Role::Tool, vec![part], line, events);
                         }
                         "image" | "document" => {
                             user_content.prompt_parts.push(inline_data_part(block));
@@ -247,21 +240,22 @@ impl ClaudeLineFormat {
         line: &ClaudeFileLine<'_>,
         events: &mut Vec<RecordEvent>,
     ) {
-        let at = line.time().unwrap_or(Timestamp::UNIX_EPOCH);
-        if !user_content.prompt_parts.is_empty() && line.is_meta != Some(true) {
-            let message = Message::new(Role::User, user_content.prompt_parts, at);
+        let parts = user_content.prompt_parts;
+        if !parts.is_empty() && line.is_meta != Some(true) {
             if events.is_empty() {
                 events.extend(self.rewind_event(line.parent_uuid.as_deref()));
-                let key = line.uuid.as_deref().map(str::to_owned);
-                events.push(RecordEvent::Prompt(KeyedMessage { key, message }));
+                events.push(RecordEvent::prompt(
+                    line.uuid.as_deref(),
+                    parts,
+                    line.time(),
+                ));
             } else {
                 // The text accompanies the result of a tool, so the turn continues.
-                emit_message(message, line, events);
+                emit_message(Role::User, parts, line, events);
             }
         }
         for output in user_content.command_outputs {
-            let message = Message::new(Role::System, vec![Part::Text(output)], at);
-            emit_message(message, line, events);
+            emit_message(Role::System, vec![Part::Text(output)], line, events);
         }
         let ends = [
             (user_content.command_ended, TurnState::Finished),
@@ -269,11 +263,7 @@ impl ClaudeLineFormat {
         ];
         for (_, state) in ends.into_iter().filter(|(ended, _)| *ended) {
             if events.is_empty() {
-                events.extend(
-                    line.uuid
-                        .as_deref()
-                        .map(|key| RecordEvent::Anchor(key.to_owned())),
-                );
+                events.extend(line.anchor());
             }
             events.push(RecordEvent::TurnEnded(state));
         }
@@ -307,12 +297,7 @@ impl ClaudeLineFormat {
             None => {}
         }
         if !user_content.prompt_parts.is_empty() {
-            let at = line.time().unwrap_or(Timestamp::UNIX_EPOCH);
-            emit_message(
-                Message::new(Role::User, user_content.prompt_parts, at),
-                line,
-                events,
-            );
+            emit_message(Role::User, user_content.prompt_parts, line, events);
         }
         Ok(())
     }
@@ -346,7 +331,6 @@ impl ClaudeLineFormat {
         events: &mut Vec<RecordEvent>,
     ) -> Result<(), MalformedLine> {
         let file_message = line.message.as_ref().ok_or(MalformedLine)?;
-        let at = line.time().unwrap_or(Timestamp::UNIX_EPOCH);
         let mut parts = Vec::new();
         match &file_message.content {
             Some(TextOrBlocks::Text(text)) => parts.push(Part::Text(text.to_string())),
@@ -364,10 +348,8 @@ impl ClaudeLineFormat {
         }
         for (index, part) in parts.into_iter().enumerate() {
             let key = line.uuid.as_deref().filter(|_| index == 0);
-            events.push(RecordEvent::Message(KeyedMessage {
-                key: key.map(str::to_owned),
-                message: Message::new(Role::Assistant, vec![part], at),
-            }));
+            let role = Role::Assistant;
+            events.push(RecordEvent::message(key, role, vec![part], line.time()));
         }
         if let Some(tokens) = file_message.usage.filter(|_| !is_synthetic) {
             events.push(RecordEvent::RequestUsage {
@@ -389,11 +371,7 @@ impl ClaudeLineFormat {
             .iter()
             .all(|event| !matches!(event, RecordEvent::Message(_)))
         {
-            events.extend(
-                line.uuid
-                    .as_deref()
-                    .map(|key| RecordEvent::Anchor(key.to_owned())),
-            );
+            events.extend(line.anchor());
         }
         Ok(())
     }
@@ -430,10 +408,14 @@ impl ClaudeLineFormat {
 }
 
 /// Emits a message of a record. The first message of a record gets the record's key.
-fn emit_message(message: Message, line: &ClaudeFileLine<'_>, events: &mut Vec<RecordEvent>) {
+fn emit_message(
+    role: Role,
+    parts: Vec<Part>,
+    line: &ClaudeFileLine<'_>,
+    events: &mut Vec<RecordEvent>,
+) {
     let key = line.uuid.as_deref().filter(|_| events.is_empty());
-    let key = key.map(str::to_owned);
-    events.push(RecordEvent::Message(KeyedMessage { key, message }));
+    events.push(RecordEvent::message(key, role, parts, line.time()));
 }
 
 fn inline_data_part(block: &ClaudeFileBlock<'_>) -> Part {
@@ -449,13 +431,13 @@ fn inline_data_part(block: &ClaudeFileBlock<'_>) -> Part {
 /// Returns a block of an unknown type as its raw JSON.
 fn unknown_part(line: &[u8], index: usize) -> Part {
     #[derive(Deserialize)]
+    #[serde(bound(deserialize = "'de: 'a"))]
     struct ClaudeFileRawMessage<'a> {
-        #[serde(borrow)]
         content: Vec<&'a RawValue>,
     }
     #[derive(Deserialize)]
+    #[serde(bound(deserialize = "'de: 'a"))]
     struct ClaudeFileRawLine<'a> {
-        #[serde(borrow)]
         message: ClaudeFileRawMessage<'a>,
     }
     let line = serde_json::from_slice::<ClaudeFileRawLine<'_>>(line).ok();

@@ -5,77 +5,57 @@ use segue_core::session::Usage;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::RecordEvent;
 use crate::reader::borrowed_json::{JsonText, TextOrBlocks};
 
 /// A line, with the fields that segue reads.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct ClaudeFileLine<'a> {
-    #[serde(borrow)]
     pub(super) r#type: JsonText<'a>,
-    #[serde(borrow, default)]
     pub(super) subtype: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) uuid: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) parent_uuid: Option<JsonText<'a>>,
-    #[serde(default)]
     pub(super) is_sidechain: Option<bool>,
-    #[serde(default)]
     pub(super) is_meta: Option<bool>,
-    #[serde(default)]
     pub(super) is_compact_summary: Option<bool>,
-    #[serde(default)]
     pub(super) is_api_error_message: Option<bool>,
-    #[serde(borrow, default)]
     pub(super) timestamp: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) message: Option<ClaudeFileMessage<'a>>,
-    #[serde(borrow, default)]
     pub(super) summary: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) leaf_uuid: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) custom_title: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) ai_title: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) cwd: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) git_branch: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) version: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) forked_from: Option<ClaudeFileForkOrigin<'a>>,
     /// Cost in dollars, which only the first versions wrote.
-    #[serde(default, rename = "costUSD")]
+    #[serde(rename = "costUSD")]
     pub(super) cost_usd: Option<f64>,
 }
 
 /// An attachment that may be a message.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct ClaudeFileAttachmentLine<'a> {
-    #[serde(borrow)]
     pub(super) attachment: ClaudeFileAttachment<'a>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct ClaudeFileAttachment<'a> {
-    #[serde(borrow)]
     pub(super) r#type: JsonText<'a>,
-    #[serde(borrow, default)]
     pub(super) prompt: Option<TextOrBlocks<'a, ClaudeFileBlock<'a>>>,
-    #[serde(default, rename = "isMeta")]
+    #[serde(rename = "isMeta")]
     pub(super) is_meta: Option<bool>,
 }
 
 /// Session from which a forked record was copied. Forks made by `--fork-session` do not contain it.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct ClaudeFileForkOrigin<'a> {
-    #[serde(borrow, default)]
     pub(super) session_id: Option<JsonText<'a>>,
 }
 
@@ -83,53 +63,45 @@ impl ClaudeFileLine<'_> {
     pub(super) fn time(&self) -> Option<Timestamp> {
         self.timestamp.as_deref()?.parse().ok()
     }
+
+    /// Returns the event of a record to which later records refer. `None` if the line has no key.
+    pub(super) fn anchor(&self) -> Option<RecordEvent> {
+        let key = self.uuid.as_deref()?.to_owned();
+        Some(RecordEvent::Anchor(key))
+    }
 }
 
 /// Message of a line.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct ClaudeFileMessage<'a> {
-    #[serde(borrow, default)]
     pub(super) id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) model: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) content: Option<TextOrBlocks<'a, ClaudeFileBlock<'a>>>,
-    #[serde(borrow, default)]
     pub(super) stop_reason: Option<JsonText<'a>>,
-    #[serde(default)]
     pub(super) usage: Option<ClaudeFileUsage>,
 }
 
 /// A block of a message. Its fields depend on its type.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct ClaudeFileBlock<'a> {
-    #[serde(borrow)]
     pub(super) r#type: JsonText<'a>,
-    #[serde(borrow, default)]
     pub(super) text: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) thinking: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) name: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) tool_use_id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) content: Option<&'a RawValue>,
-    #[serde(default)]
     pub(super) is_error: Option<bool>,
-    #[serde(borrow, default)]
     pub(super) source: Option<ClaudeFileSource<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct ClaudeFileSource<'a> {
-    #[serde(borrow, default)]
     pub(super) media_type: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) data: Option<JsonText<'a>>,
 }
 

@@ -7,12 +7,13 @@ use memchr::memmem;
 use segue_core::id::NativeId;
 use segue_core::session::Title;
 
-use super::reader::{ClaudeLineFormat, contains_bytes};
+use super::reader::ClaudeLineFormat;
 use super::schema::ClaudeFileLine;
 use crate::reader::borrowed_json::{JsonText, decode_lossy};
 use crate::reader::discovery::IdHint;
+use crate::reader::line_format::{self, contains_bytes};
+use crate::reader::line_reader;
 use crate::reader::session_head::truncate_first_prompt;
-use crate::reader::{line_format, line_reader};
 use crate::{NativeSessionKind, ReadError, RecordEvent, SessionHead, SessionLocation};
 
 /// Bytes of a file's beginning that are read for its head at first, and at most. Each further read covers eight times

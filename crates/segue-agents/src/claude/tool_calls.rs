@@ -5,8 +5,10 @@ use std::fmt::Write;
 
 use segue_core::agent::RoleDescription;
 use segue_core::json::Json;
-use segue_core::session::{Diff, PlanStatus, PlanStep, ToolCall, ToolStatus};
+use segue_core::session::{Diff, PlanStep, ToolCall, ToolStatus};
 use serde_json::Value;
+
+use crate::wire::parse_plan_steps;
 
 /// Tool calls of one turn, with the data received so far.
 #[derive(Debug, Default)]
@@ -102,18 +104,8 @@ const PLAN_TOOL: &str = "TodoWrite";
 
 /// Returns the plan in a call; `None` unless the tool is the planner.
 pub(super) fn parse_plan(name: &str, args: &Value) -> Option<Vec<PlanStep>> {
-    let steps = args["todos"].as_array().filter(|_| name == PLAN_TOOL)?;
-    let parse_step = |step: &Value| {
-        Some(PlanStep {
-            text: step["content"].as_str()?.to_owned(),
-            status: match step["status"].as_str()? {
-                "completed" => PlanStatus::Completed,
-                "in_progress" => PlanStatus::InProgress,
-                _ => PlanStatus::Pending,
-            },
-        })
-    };
-    Some(steps.iter().filter_map(parse_step).collect())
+    let steps = &args["todos"];
+    (name == PLAN_TOOL && steps.is_array()).then(|| parse_plan_steps(steps, "content"))
 }
 
 /// Returns the file change in the details of a result.
@@ -167,8 +159,10 @@ fn render_new_file_hunk(content: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use segue_core::session::PlanStatus;
     use serde_json::json;
+
+    use super::*;
 
     #[test]
     fn every_tool_has_a_kind() {

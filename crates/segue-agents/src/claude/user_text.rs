@@ -2,7 +2,7 @@
 
 use segue_core::session::Part;
 
-use crate::reader::injected_text::{CLAUDE_INJECTED_PREFIXES, has_any_prefix};
+use crate::reader::has_any_prefix;
 
 /// Beginning of the text that Claude Code writes when the user interrupts it.
 const INTERRUPTION_PREFIX: &str = "[Request interrupted by user";
@@ -49,7 +49,9 @@ impl ClaudeUserContent {
             if !outputs.is_empty() {
                 self.command_outputs.push(outputs.join("\n"));
             }
-        } else if !has_any_prefix(text, CLAUDE_INJECTED_PREFIXES) && !text.trim().is_empty() {
+        } else if !has_any_prefix(text, super::CLAUDE_PROVIDER.injected_prefixes)
+            && !text.trim().is_empty()
+        {
             self.prompt_parts.push(Part::Text(text.to_owned()));
         }
     }

@@ -12,11 +12,11 @@ use segue_core::id::ProviderId;
 use segue_core::session::FailureClass;
 
 use self::command_kind::ReclassifiedConnection;
-use super::driver::{environment, load_resumable_rollout, read_config, unknown_thread_error};
+use super::driver::{load_resumable_rollout, read_config, unknown_thread_refusal};
 use super::executable::{self, CodexVersion};
 use super::{folder_trust, startup_retry};
 use crate::error_class::AgentRefusal;
-use crate::provider::log_new_session_instead;
+use crate::process::program;
 use crate::{
     AcpAgent, Agent, AgentError, AgentHost, ListedNativeSession, OpenRequest, OpenedConnection,
     Probe, ProviderSettings,
@@ -45,9 +45,9 @@ pub(super) struct CodexAcpAgent {
 
 impl CodexAcpAgent {
     pub(super) fn new(adapter: &Path, settings: &ProviderSettings, host: &AgentHost) -> Self {
-        let program = executable::resolve_program(adapter);
-        let has_embedded_codex = executable::has_embedded_codex(&program);
-        let mut agent = AcpAgent::new(ProviderId::codex(), program.clone(), settings, host);
+        let path = executable::resolve_program(adapter);
+        let has_embedded_codex = executable::has_embedded_codex(&path);
+        let mut agent = AcpAgent::new(super::CODEX_PROVIDER.id(), path.clone(), settings, host);
         agent.mode.get_or_insert_with(|| READ_ONLY_MODE.to_owned());
         agent.usage_source = Some(CapabilitySource::Protocol);
         agent.can_fail_silently = can_fail_silently;
@@ -55,10 +55,10 @@ impl CodexAcpAgent {
         Self {
             agent,
             has_configured_mode: settings.mode.is_some(),
-            bundled_version: executable::find_bundled_version(&program)
+            bundled_version: executable::find_bundled_version(&path)
                 .filter(|_| !has_embedded_codex),
             codex_path: codex_path.map(|(_, path)| path.into()),
-            env: environment(settings),
+            env: settings.environment(),
             home: settings.home.clone(),
         }
     }
@@ -82,7 +82,7 @@ impl CodexAcpAgent {
             return self.bundled_version;
         };
         let version_output =
-            executable::query_version(codex_path, &self.env, &self.agent.leash, timeout).await;
+            program::query_version(codex_path, &self.env, &self.agent.leash, timeout).await;
         CodexVersion::find(&version_output?)
     }
 }
@@ -143,10 +143,7 @@ impl Agent for CodexAcpAgent {
         else {
             return open_reclassified(&agent, request).await;
         };
-        if request.strict {
-            return Err(unknown_thread_error("session/load", reason));
-        }
-        log_new_session_instead(FailureClass::SessionUnknown);
+        let reason = request.accept_new_session("session/load", unknown_thread_refusal(reason))?;
         let fresh_request = OpenRequest {
             native_id: None,
             ..request.clone()
@@ -172,24 +169,17 @@ impl Agent for CodexAcpAgent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::LeashCommand;
 
     fn agent_with_mode(mode: Option<&str>) -> CodexAcpAgent {
         let settings = ProviderSettings {
             mode: mode.map(str::to_owned),
             ..ProviderSettings::default()
         };
-        let host = AgentHost {
-            leash: LeashCommand {
-                program: PathBuf::new(),
-                args: Vec::new(),
-            },
-            version: "0",
-            agent_files_dir: PathBuf::new(),
-            search_path: OsString::new(),
-            system: crate::provider::TEST_SYSTEM_FNS,
-        };
-        CodexAcpAgent::new(Path::new("/nonexistent/codex-acp"), &settings, &host)
+        CodexAcpAgent::new(
+            Path::new("/nonexistent/codex-acp"),
+            &settings,
+            &crate::provider::test_host(),
+        )
     }
 
     #[test]

@@ -13,14 +13,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use segue_core::agent::RoleDescription;
 use segue_core::id::{NativeId, ProviderId};
-use segue_core::session::{FailureClass, OpenMode};
+use segue_core::session::OpenMode;
 use serde_json::{Value, json};
 
 use self::rpc::RpcClient;
 use self::thread::AppServerConnection;
 use self::turn_state::CodexTurn;
 use super::driver::{
-    APP_SERVER_CAPABILITIES, CodexProgram, load_resumable_rollout, unknown_thread_error,
+    APP_SERVER_CAPABILITIES, load_resumable_rollout, probe_program, read_config,
+    unknown_thread_error, unknown_thread_refusal,
 };
 use super::executable::CodexVersion;
 use super::rollout::Rollout;
@@ -28,18 +29,17 @@ use super::usage::CodexUsageMeter;
 use super::{config_overrides, folder_trust, startup_retry};
 use crate::error::HANDSHAKE_OPERATION;
 use crate::error_class::AgentRefusal;
-use crate::process::ProgramSpec;
-use crate::provider::log_new_session_instead;
+use crate::provider::AgentProgram;
 use crate::wire::json_lines::{JsonLineProcess, path_to_text};
 use crate::{Agent, AgentError, OpenRequest, OpenedConnection, Probe};
 
 /// Codex, driven over `app-server`.
 pub(super) struct AppServerAgent {
-    codex: CodexProgram,
+    codex: AgentProgram,
 }
 
 impl AppServerAgent {
-    pub(super) fn new(codex: CodexProgram) -> Self {
+    pub(super) fn new(codex: AgentProgram) -> Self {
         Self { codex }
     }
 
@@ -52,37 +52,23 @@ impl AppServerAgent {
         let server_info = client
             .call(HANDSHAKE_OPERATION, &client_info, request.timeout)
             .await?;
-        let server_info = server_info
-            .map_err(|refusal| AgentError::from_refusal(HANDSHAKE_OPERATION, refusal))?;
         client.wire.send(&json!({"method": "initialized"}));
         let mut fallback_reason = None;
         if let Some(id) = &request.native_id {
-            match self
-                .resume_thread(client, id, &server_info, request)
-                .await?
-            {
+            match self.resume_thread(client, id, &server_info, request).await {
                 Ok(turn) => return Ok((turn, OpenMode::Resumed, None)),
-                Err(refusal) if request.strict => {
-                    return Err(AgentError::from_refusal("thread/resume", refusal));
-                }
-                Err(refusal) => {
-                    log_new_session_instead(refusal.class);
-                    fallback_reason = Some(refusal.message);
+                Err(error) => {
+                    let refusal = expect_refusal(error)?;
+                    fallback_reason = Some(request.accept_new_session("thread/resume", refusal)?);
                 }
             }
         }
         if let Some(point) = &request.branch_point {
-            match self
-                .open_branch(client, point, &server_info, request)
-                .await?
-            {
+            match self.open_branch(client, point, &server_info, request).await {
                 Ok(turn) => return Ok((turn, OpenMode::Resumed, None)),
-                Err(refusal) if request.strict => {
-                    return Err(AgentError::from_refusal("thread/fork", refusal));
-                }
-                Err(refusal) => {
-                    log_new_session_instead(refusal.class);
-                    fallback_reason = Some(refusal.message);
+                Err(error) => {
+                    let refusal = expect_refusal(error)?;
+                    fallback_reason = Some(request.accept_new_session("thread/fork", refusal)?);
                 }
             }
         }
@@ -90,8 +76,6 @@ impl AppServerAgent {
         let started = client
             .call("thread/start", &params, request.timeout)
             .await?;
-        let started =
-            started.map_err(|refusal| AgentError::from_refusal("thread/start", refusal))?;
         let Some(thread_id) = started["thread"]["id"].as_str() else {
             return Err(unknown_thread_error(
                 "thread/start",
@@ -102,38 +86,29 @@ impl AppServerAgent {
         Ok((turn, OpenMode::Fresh, fallback_reason))
     }
 
-    /// Resumes a thread. `Ok(Err)` contains the reason if this Codex is too old for the thread or refuses.
+    /// Resumes a thread. Fails with a refusal if this Codex is too old for the thread or refuses.
     async fn resume_thread(
         &self,
         client: &mut RpcClient,
         id: &NativeId,
         server_info: &Value,
         request: &OpenRequest,
-    ) -> Result<Result<CodexTurn, AgentRefusal>, AgentError> {
-        let rollout = match self.load_resumable_rollout(id, server_info).await {
-            Ok(rollout) => rollout,
-            Err(reason) => return Ok(Err(unknown_thread_refusal(reason))),
-        };
+    ) -> Result<CodexTurn, AgentError> {
+        let rollout = self.load_resumable_rollout(id, server_info).await?;
         let mut params = self.thread_params(request);
         params["threadId"] = id.as_str().into();
         params["excludeTurns"] = true.into();
         let resumed = client
             .call("thread/resume", &params, request.timeout)
             .await?;
-        Ok(match resumed {
-            // Resuming a different thread would be worse than resuming none.
-            Ok(thread) if thread["thread"]["id"] == id.as_str() => {
-                let used_tokens = rollout.and_then(|rollout| rollout.total_tokens);
-                Ok(CodexTurn::new(
-                    id.to_string(),
-                    CodexUsageMeter::with_thread_total(used_tokens),
-                ))
-            }
-            Ok(_) => Err(unknown_thread_refusal(format!(
-                "Codex opened a different thread instead of {id}"
-            ))),
-            Err(refusal) => Err(unknown_thread_refusal(refusal.message)),
-        })
+        // Resuming a different thread would be worse than resuming none.
+        if resumed["thread"]["id"] != id.as_str() {
+            let reason = format!("Codex opened a different thread instead of {id}");
+            return Err(unknown_thread_error("thread/resume", reason));
+        }
+        let used_tokens = rollout.and_then(|rollout| rollout.total_tokens);
+        let meter = CodexUsageMeter::with_thread_total(used_tokens);
+        Ok(CodexTurn::new(id.to_string(), meter))
     }
 
     /// Returns the directory in which Codex stores its threads, as Codex reports it.
@@ -142,17 +117,19 @@ impl AppServerAgent {
         home.map_or_else(|| self.codex.home.clone(), PathBuf::from)
     }
 
-    /// Returns the files of a thread, or the reason why this Codex must not resume it.
+    /// Returns the files of a thread. Fails with a refusal if this Codex must not resume it.
     async fn load_resumable_rollout(
         &self,
         id: &NativeId,
         server_info: &Value,
-    ) -> Result<Option<Rollout>, String> {
+    ) -> Result<Option<Rollout>, AgentError> {
         let home = self.codex_home(server_info);
         let version = server_info["userAgent"]
             .as_str()
             .and_then(CodexVersion::find);
-        load_resumable_rollout(&home, id, async { version }).await
+        load_resumable_rollout(&home, id, async { version })
+            .await
+            .map_err(|reason| unknown_thread_error("thread/resume", reason))
     }
 
     /// Returns the parameters that open a thread. They set every permission option, because the user's own
@@ -164,8 +141,8 @@ impl AppServerAgent {
             "approvalsReviewer": "user",
             "sandbox": self.sandbox(request),
         });
-        if let Some(model) = request.model.as_ref().or(self.codex.model.as_ref()) {
-            params["model"] = model.as_str().into();
+        if let Some(model) = self.codex.model(request) {
+            params["model"] = model.into();
         }
         let mut config = json!({});
         if let Some(servers) = config_overrides::build_mcp_config(&request.mcp) {
@@ -173,7 +150,7 @@ impl AppServerAgent {
         }
         let can_write = self.sandbox(request) != READ_ONLY_SANDBOX;
         let untrusted_project = can_write.then(|| {
-            folder_trust::untrusted_project_config(&request.cwd, &self.codex.read_config())
+            folder_trust::untrusted_project_config(&request.cwd, &read_config(&self.codex.home))
         });
         if let Some(projects) = untrusted_project.flatten() {
             config["projects"] = projects;
@@ -218,8 +195,12 @@ impl AppServerAgent {
     }
 }
 
-fn unknown_thread_refusal(reason: String) -> AgentRefusal {
-    AgentRefusal::new(FailureClass::SessionUnknown, reason)
+/// Returns the refusal of a thread that cannot be resumed or branched. Fails if the error is another one.
+fn expect_refusal(error: AgentError) -> Result<AgentRefusal, AgentError> {
+    match error {
+        AgentError::Refused { refusal, .. } => Ok(unknown_thread_refusal(refusal.message)),
+        error => Err(error),
+    }
 }
 
 /// Sandbox without restrictions. Codex sends a request before each command, change and tool call, so the answers
@@ -244,7 +225,7 @@ impl Agent for AppServerAgent {
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        self.codex.probe(APP_SERVER_CAPABILITIES, timeout).await
+        probe_program(&self.codex, APP_SERVER_CAPABILITIES, timeout).await
     }
 }
 
@@ -252,12 +233,7 @@ impl AppServerAgent {
     async fn open_once(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
         let mut args = self.codex.args.clone();
         args.push(OsString::from("app-server"));
-        let program = ProgramSpec {
-            path: &self.codex.program,
-            args: &args,
-            env: &self.codex.env,
-            cwd: &request.cwd,
-        };
+        let program = self.codex.spec(&args, &request.cwd);
         let wire = JsonLineProcess::start(&self.codex.leash, &program, request)?;
         let mut client = RpcClient::new(wire);
         let outcome = self.open_thread(&mut client, request).await;
@@ -273,7 +249,7 @@ impl AppServerAgent {
                     id,
                     turn,
                     self.turn_params(request),
-                    self.codex.now,
+                    self.codex.system.now,
                 );
                 Ok(OpenedConnection {
                     fallback_reason,

@@ -3,16 +3,13 @@
 //! Codex's databases also contain rows of the session. segue ignores them: a command of Codex removes them, and Codex
 //! recreates them from a restored rollout.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use segue_core::id::NativeId;
 
 use super::{CodexReader, home};
 use crate::reader::artifacts::ArtifactCollector;
-use crate::{
-    ArchiveError, ArtifactRole, Reader, SessionArtifacts, SessionLocation, SessionStorage,
-};
+use crate::{ArchiveError, ArtifactRole, SessionArtifacts, SessionLocation, SessionStorage};
 
 impl SessionStorage for CodexReader {
     fn home(&self) -> &Path {
@@ -44,9 +41,5 @@ impl SessionStorage for CodexReader {
             );
         }
         Ok(artifacts.finish())
-    }
-
-    fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader> {
-        Arc::new(Self::new(home))
     }
 }

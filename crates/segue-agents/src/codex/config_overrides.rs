@@ -9,20 +9,14 @@ const SEGUE_MCP_SERVER_NAME: &str = "segue";
 
 /// Returns the configuration that adds these servers; `None` if the list is empty.
 pub(crate) fn build_mcp_config(servers: &[McpServer]) -> Option<Value> {
-    let configs: Map<String, Value> = servers
+    let configs = servers
         .iter()
-        .map(|server| (server.name.clone(), build_server_config(server)))
-        .collect();
-    (!configs.is_empty()).then(|| Value::Object(configs))
+        .map(|server| (server.name.clone(), build_server_config(server)));
+    (!servers.is_empty()).then(|| configs.collect())
 }
 
 fn build_server_config(server: &McpServer) -> Value {
-    let to_table = |pairs: &[(String, String)]| -> Map<String, Value> {
-        let pairs = pairs.iter();
-        pairs
-            .map(|(name, value)| (name.clone(), value.as_str().into()))
-            .collect()
-    };
+    let to_table = |pairs: &[(String, String)]| pairs.iter().cloned().collect::<Value>();
     let mut config = match &server.endpoint {
         McpEndpoint::Program { command, args, env } => {
             json!({"command": command, "args": args, "env": to_table(env)})

@@ -1,13 +1,11 @@
 //! The Codex program, its settings, and the checks that all its transports share.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use segue_core::agent::{Capabilities, CapabilitySource};
-use segue_core::id::{NativeId, ProviderId};
+use segue_core::id::NativeId;
 use segue_core::session::FailureClass;
 
 use super::acp::CodexAcpAgent;
@@ -16,8 +14,7 @@ use super::exec::ExecAgent;
 use super::executable::{self, CodexVersion};
 use super::rollout::Rollout;
 use crate::error_class::AgentRefusal;
-use crate::process::{LeashCommand, program};
-use crate::provider::{Transport, select_transports};
+use crate::provider::{AgentProgram, Transport, select_transports};
 use crate::wire::uuid;
 use crate::{AgentError, AgentHost, Probe, Provider, ProviderSettings};
 
@@ -26,7 +23,8 @@ use crate::{AgentError, AgentHost, Probe, Provider, ProviderSettings};
 pub fn codex_provider(settings: &ProviderSettings, host: &AgentHost) -> Provider {
     let mut transports = Vec::new();
     if let Some(program) = &settings.program {
-        let codex = CodexProgram::new(executable::resolve_program(program), settings, host);
+        let path = executable::resolve_program(program);
+        let codex = AgentProgram::new(&super::CODEX_PROVIDER, &path, settings, host);
         transports.push(Transport {
             name: "app-server",
             agent: Arc::new(AppServerAgent::new(codex.clone())),
@@ -36,89 +34,37 @@ pub fn codex_provider(settings: &ProviderSettings, host: &AgentHost) -> Provider
             agent: Arc::new(ExecAgent::new(codex)),
         });
     }
-    let adapter = settings.adapter.clone();
-    if let Some(adapter) = adapter.or_else(|| program::find_program("codex-acp", &host.search_path))
-    {
+    if let Some(adapter) = settings.find_adapter(&super::CODEX_PROVIDER, host) {
         transports.push(Transport {
             name: "acp",
             agent: Arc::new(CodexAcpAgent::new(&adapter, settings, host)),
         });
     }
     Provider::new(
-        ProviderId::codex(),
+        super::CODEX_PROVIDER.id(),
         select_transports(transports, &settings.transports),
         settings.defaults.clone(),
     )
 }
 
-/// The Codex program and its settings.
-#[derive(Debug, Clone)]
-pub(super) struct CodexProgram {
-    pub(super) id: ProviderId,
-    pub(super) program: PathBuf,
-    pub(super) args: Vec<OsString>,
-    pub(super) env: Vec<(OsString, OsString)>,
-    pub(super) home: PathBuf,
-    pub(super) model: Option<String>,
-    pub(super) mode: Option<String>,
-    pub(super) leash: LeashCommand,
-    pub(super) client_version: &'static str,
-    pub(super) now: fn() -> Timestamp,
-}
-
-impl CodexProgram {
-    pub(super) fn new(program: PathBuf, settings: &ProviderSettings, host: &AgentHost) -> Self {
-        Self {
-            id: ProviderId::codex(),
-            program,
-            args: settings.args.iter().map(Into::into).collect(),
-            env: environment(settings),
-            home: settings.home.clone(),
-            model: settings.model.clone(),
-            mode: settings.mode.clone(),
-            leash: host.leash.clone(),
-            client_version: host.version,
-            now: host.system.now,
-        }
-    }
-
-    /// Queries the version of the program. Returns an error if the program reports none.
-    pub(super) async fn probe(
-        &self,
-        capabilities: Capabilities,
-        timeout: Duration,
-    ) -> Result<Probe, AgentError> {
-        let version_output =
-            executable::query_version(&self.program, &self.env, &self.leash, timeout).await;
-        let Some(version_output) = version_output else {
-            return Err(AgentError::NotStarted {
-                program: self.program.display().to_string(),
-                source: std::io::Error::other("the program did not report its version"),
-            });
-        };
-        let version = CodexVersion::find(&version_output)
-            .map_or(version_output, |version| version.to_string());
-        Ok(Probe {
-            version: Some(version),
-            capabilities,
-        })
-    }
-
-    pub(super) fn read_config(&self) -> String {
-        read_config(&self.home)
-    }
+/// Queries the version of the program. Returns an error if the program reports none.
+pub(super) async fn probe_program(
+    program: &AgentProgram,
+    capabilities: Capabilities,
+    timeout: Duration,
+) -> Result<Probe, AgentError> {
+    let version_output = program.query_version(timeout).await?;
+    let version =
+        CodexVersion::find(&version_output).map_or(version_output, |version| version.to_string());
+    Ok(Probe {
+        version: Some(version),
+        capabilities,
+    })
 }
 
 /// Returns the user's configuration file; empty if it cannot be read.
 pub(super) fn read_config(home: &Path) -> String {
     std::fs::read_to_string(home.join("config.toml")).unwrap_or_default()
-}
-
-pub(super) fn environment(settings: &ProviderSettings) -> Vec<(OsString, OsString)> {
-    let pairs = settings.env.iter();
-    pairs
-        .map(|(name, value)| (name.into(), value.into()))
-        .collect()
 }
 
 /// Capabilities of Codex over `app-server`; `exec` overrides some of them.
@@ -136,15 +82,17 @@ pub(super) const APP_SERVER_CAPABILITIES: Capabilities = Capabilities {
     mcp: Some(CapabilitySource::Protocol),
 };
 
+/// Creates the refusal for a thread that cannot be resumed.
+pub(super) fn unknown_thread_refusal(reason: impl Into<String>) -> AgentRefusal {
+    AgentRefusal::new(FailureClass::SessionUnknown, reason)
+}
+
 /// Creates the error for a thread that cannot be resumed.
 pub(super) fn unknown_thread_error(
     operation: &'static str,
     reason: impl Into<String>,
 ) -> AgentError {
-    AgentError::from_refusal(
-        operation,
-        AgentRefusal::new(FailureClass::SessionUnknown, reason),
-    )
+    AgentError::from_refusal(operation, unknown_thread_refusal(reason))
 }
 
 /// Returns the thread's files, or the reason why this version of Codex must not resume the thread. `Ok(None)` if the

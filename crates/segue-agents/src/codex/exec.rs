@@ -14,15 +14,16 @@ use tokio::time::Instant;
 
 use self::stream::{ExecEvent, ExecStream};
 use super::driver::{
-    APP_SERVER_CAPABILITIES, CodexProgram, load_resumable_rollout, unknown_thread_error,
+    APP_SERVER_CAPABILITIES, load_resumable_rollout, probe_program, read_config,
+    unknown_thread_error, unknown_thread_refusal,
 };
-use super::executable::{self, CodexVersion};
+use super::executable::CodexVersion;
 use super::rollout::Rollout;
 use super::usage::{CodexUsageMeter, ContextFill};
 use super::{config_overrides, folder_trust};
 use crate::error_class::AgentRefusal;
 use crate::process::ProgramSpec;
-use crate::provider::log_new_session_instead;
+use crate::provider::AgentProgram;
 use crate::wire::json_lines::{JsonLineProcess, OutputLine};
 use crate::{
     Agent, AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection, Probe,
@@ -36,28 +37,21 @@ const EXIT_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
 /// Codex, driven by `exec`.
 pub(super) struct ExecAgent {
-    codex: CodexProgram,
+    codex: AgentProgram,
 }
 
 impl ExecAgent {
-    pub(super) fn new(codex: CodexProgram) -> Self {
+    pub(super) fn new(codex: AgentProgram) -> Self {
         Self { codex }
-    }
-
-    async fn query_version(&self, timeout: Duration) -> Option<CodexVersion> {
-        let CodexProgram {
-            program,
-            env,
-            leash,
-            ..
-        } = &self.codex;
-        CodexVersion::find(&executable::query_version(program, env, leash, timeout).await?)
     }
 
     /// Returns the files of the thread to resume, or the reason why it cannot be resumed.
     async fn load_rollout(&self, id: &NativeId, timeout: Duration) -> Result<Rollout, String> {
-        let rollout =
-            load_resumable_rollout(&self.codex.home, id, self.query_version(timeout)).await?;
+        let version = async {
+            let version_output = self.codex.query_version(timeout).await;
+            CodexVersion::find(&version_output.ok()?)
+        };
+        let rollout = load_resumable_rollout(&self.codex.home, id, version).await?;
         rollout.ok_or_else(|| format!("Codex thread {id} not found"))
     }
 }
@@ -69,11 +63,9 @@ impl Agent for ExecAgent {
     }
 
     async fn open(&self, request: &OpenRequest) -> Result<OpenedConnection, AgentError> {
-        if !self.codex.program.is_file() {
-            return Err(AgentError::NotStarted {
-                program: self.codex.program.display().to_string(),
-                source: std::io::Error::other("program not found"),
-            });
+        if !self.codex.path.is_file() {
+            let source = std::io::Error::other("program not found");
+            return Err(AgentError::not_started(&self.codex.path, source));
         }
         if !request.cwd.is_dir() {
             return Err(AgentError::DirectoryMissing(request.cwd.clone()));
@@ -86,12 +78,9 @@ impl Agent for ExecAgent {
                     thread_id = Some(id.clone());
                     meter = CodexUsageMeter::with_thread_total(rollout.total_tokens);
                 }
-                Err(reason) if request.strict => {
-                    return Err(unknown_thread_error(RESUME_OPERATION, reason));
-                }
                 Err(reason) => {
-                    log_new_session_instead(FailureClass::SessionUnknown);
-                    fallback_reason = Some(reason);
+                    let refusal = unknown_thread_refusal(reason);
+                    fallback_reason = Some(request.accept_new_session(RESUME_OPERATION, refusal)?);
                 }
             }
         }
@@ -127,7 +116,7 @@ impl Agent for ExecAgent {
             mcp: Some(CapabilitySource::Flag),
             ..APP_SERVER_CAPABILITIES
         };
-        self.codex.probe(capabilities, timeout).await
+        probe_program(&self.codex, capabilities, timeout).await
     }
 }
 
@@ -145,7 +134,7 @@ fn sandbox_for_policy(policy: PermissionPolicy) -> &'static str {
 /// Returns the arguments of a run. The prompt is sent over standard input, so that Codex cannot take it for an
 /// argument.
 fn build_args(
-    codex: &CodexProgram,
+    codex: &AgentProgram,
     request: &OpenRequest,
     thread_id: Option<&NativeId>,
     config: &str,
@@ -156,7 +145,7 @@ fn build_args(
     let sandbox = sandbox.unwrap_or_else(|| sandbox_for_policy(request.permissions));
     push(&["exec", "--json", "--sandbox", sandbox]);
     push(&["-c", "approval_policy=\"never\""]);
-    if let Some(model) = request.model.as_ref().or(codex.model.as_ref()) {
+    if let Some(model) = codex.model(request) {
         push(&["--model", model]);
     }
     for (name, server) in config_overrides::build_mcp_overrides(&request.mcp).config {
@@ -183,7 +172,7 @@ fn build_args(
 
 /// A connection that starts one process per turn.
 struct ExecConnection {
-    codex: CodexProgram,
+    codex: AgentProgram,
     request: OpenRequest,
     thread_id: Option<NativeId>,
     meter: CodexUsageMeter,
@@ -302,7 +291,7 @@ impl AgentConnection for ExecConnection {
         if let Some(previous) = self.wire.take() {
             previous.stop().await;
         }
-        let config = self.codex.read_config();
+        let config = read_config(&self.codex.home);
         let args = build_args(&self.codex, &self.request, self.thread_id.as_ref(), &config);
         let mcp_overrides = config_overrides::build_mcp_overrides(&self.request.mcp);
         let secrets = mcp_overrides.env.into_iter();
@@ -310,7 +299,7 @@ impl AgentConnection for ExecConnection {
         let env: Vec<(OsString, OsString)> =
             self.codex.env.iter().cloned().chain(secrets).collect();
         let program = ProgramSpec {
-            path: &self.codex.program,
+            path: &self.codex.path,
             args: &args,
             env: &env,
             cwd: &self.request.cwd,

@@ -1,14 +1,9 @@
 //! Location and version of the real Codex program.
 
-use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::Value;
-
-use crate::process::{LeashCommand, ProgramSpec};
-use crate::wire::json_lines::{JsonLineProcess, OutputLine};
 
 /// A version, with the precision that decides which Codex may write a thread. A prerelease counts as its release.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -114,29 +109,6 @@ pub(crate) fn find_bundled_version(adapter: &Path) -> Option<CodexVersion> {
 pub(crate) fn has_embedded_codex(adapter: &Path) -> bool {
     let adapter = adapter.canonicalize();
     adapter.is_ok_and(|path| path.iter().any(|part| part == "@zed-industries"))
-}
-
-/// Returns the text that a program prints for `--version`; `None` if it prints none in time.
-pub(crate) async fn query_version(
-    program: &Path,
-    env: &[(OsString, OsString)],
-    leash: &LeashCommand,
-    timeout: Duration,
-) -> Option<String> {
-    let command = ProgramSpec {
-        path: program,
-        args: &["--version".into()],
-        env,
-        cwd: Path::new("/"),
-    };
-    let mut wire = JsonLineProcess::start_unreported(leash, &command).ok()?;
-    wire.close_input();
-    let line = wire.next_line_within(timeout, "--version").await;
-    wire.stop().await;
-    match line {
-        Ok(OutputLine::Noise(text)) => Some(text),
-        Ok(OutputLine::Json(_)) | Err(_) => None,
-    }
 }
 
 #[cfg(test)]

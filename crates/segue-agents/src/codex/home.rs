@@ -243,10 +243,9 @@ fn candidate_day_directories(at: Timestamp) -> impl Iterator<Item = String> {
 /// Reads the list of titles. Later lines override earlier ones.
 fn read_titles(path: &Path) -> HashMap<String, String> {
     #[derive(Deserialize)]
+    #[serde(bound(deserialize = "'de: 'a"))]
     struct CodexFileTitleEntry<'a> {
-        #[serde(borrow)]
         id: JsonText<'a>,
-        #[serde(borrow)]
         thread_name: JsonText<'a>,
     }
     let mut titles = HashMap::new();
@@ -260,4 +259,26 @@ fn read_titles(path: &Path) -> HashMap<String, String> {
         }
     }
     titles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rollout_files_are_recognised_by_their_names() {
+        let id = "01a1e269-7de6-7563-bd31-b0fa3ef1a5f9";
+        let cases = [
+            (format!("rollout-2026-11-16T03-32-06-{id}.jsonl"), true),
+            (format!("rollout-2026-11-16T03-32-06-{id}.jsonl.zst"), true),
+            (format!("rollout-2026-11-16T03-32-06-{id}_01a1.jsonl"), true),
+            (format!("rollout-2026-11-16T03-32-06-{id}.tmp"), false),
+            (format!("rollout-2026-11-16T03-32-06-{id}0.jsonl"), false),
+            (format!("{id}.jsonl"), false),
+        ];
+        for (name, expected) in cases {
+            let session_id = RolloutName::parse(&name).map(|name| name.session_id);
+            assert_eq!(session_id == Some(id), expected, "{name}");
+        }
+    }
 }

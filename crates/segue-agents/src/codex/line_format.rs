@@ -7,9 +7,8 @@
 use std::collections::{HashMap, HashSet};
 
 use jiff::Timestamp;
-use memchr::memmem;
 use segue_core::json::Json;
-use segue_core::session::{InlineData, Message, Part, Role, Title, TitleSource, TurnState, Usage};
+use segue_core::session::{InlineData, Part, Role, Title, TitleSource, TurnState, Usage};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -20,14 +19,11 @@ use super::schema::{
     CodexFileTurnContext, CodexFileUsageRecord,
 };
 use super::tool_failure;
+use crate::RecordEvent;
 use crate::reader::borrowed_json::{JsonText, TextOrBlocks};
-use crate::reader::injected_text::{CODEX_INJECTED_PREFIXES, has_any_prefix};
-use crate::reader::line_format::{LineEvents, LineFormat, MalformedLine};
+use crate::reader::has_any_prefix;
+use crate::reader::line_format::{LineEvents, LineFormat, MalformedLine, contains_bytes};
 use crate::reader::record::RewindTarget;
-use crate::{KeyedMessage, RecordEvent};
-
-const FINISHED_STATE: TurnState = TurnState::Finished;
-const FAILED_STATE: TurnState = TurnState::Failed;
 
 /// Line format of Codex. It remembers the current task and the tools that were called in it.
 #[derive(Default)]
@@ -135,10 +131,6 @@ fn is_task_start(event: &str) -> bool {
     matches!(event, "task_started" | "turn_started")
 }
 
-fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
-    memmem::find(bytes, needle).is_some()
-}
-
 impl CodexLineFormat {
     /// Returns `true` if a line may begin a task. The check is cheap: it may return `true` for other lines, but never
     /// returns `false` for a line that begins a task.
@@ -154,7 +146,7 @@ impl CodexLineFormat {
         frame: &CodexFileFrame<'_>,
         events: &mut Vec<RecordEvent>,
     ) -> Result<(), MalformedLine> {
-        let at = frame.time().unwrap_or(Timestamp::UNIX_EPOCH);
+        let at = frame.time();
         let kind = frame.payload_type()?;
         let part = match kind {
             "message" => return self.emit_message_item(frame, at, events),
@@ -163,7 +155,7 @@ impl CodexLineFormat {
             | "tool_search_call" => Some(self.convert_call(kind, &frame.read_payload()?)),
             "function_call_output" | "custom_tool_call_output" | "tool_search_output" => {
                 let part = self.convert_tool_result(&frame.read_payload()?);
-                self.emit_message(Role::Tool, vec![part], at, events);
+                self.emit_message(None, Role::Tool, vec![part], at, events);
                 return Ok(());
             }
             "image_generation_call" => {
@@ -187,29 +179,27 @@ impl CodexLineFormat {
         };
         if let Some(part) = part {
             self.answered_since_usage = true;
-            self.emit_message(Role::Assistant, vec![part], at, events);
+            self.emit_message(None, Role::Assistant, vec![part], at, events);
         }
         Ok(())
     }
 
     fn emit_message(
         &mut self,
+        key: Option<&str>,
         role: Role,
         parts: Vec<Part>,
-        at: Timestamp,
+        at: Option<Timestamp>,
         events: &mut Vec<RecordEvent>,
     ) {
         self.task.message_count += 1;
-        events.push(RecordEvent::Message(KeyedMessage {
-            key: None,
-            message: Message::new(role, parts, at),
-        }));
+        events.push(RecordEvent::message(key, role, parts, at));
     }
 
     fn emit_message_item(
         &mut self,
         frame: &CodexFileFrame<'_>,
-        at: Timestamp,
+        at: Option<Timestamp>,
         events: &mut Vec<RecordEvent>,
     ) -> Result<(), MalformedLine> {
         let message: CodexFileMessage<'_> = frame.read_payload()?;
@@ -230,13 +220,11 @@ impl CodexLineFormat {
         Ok(())
     }
 
-    fn emit_answer(&mut self, text: String, at: Timestamp, events: &mut Vec<RecordEvent>) {
+    fn emit_answer(&mut self, text: String, at: Option<Timestamp>, events: &mut Vec<RecordEvent>) {
         self.answer_count += 1;
         self.last_answer.clone_from(&text);
-        self.emit_message(Role::Assistant, vec![Part::Text(text)], at, events);
-        if let Some(RecordEvent::Message(keyed_message)) = events.last_mut() {
-            keyed_message.key = Some(self.answer_key());
-        }
+        let (key, parts) = (self.answer_key(), vec![Part::Text(text)]);
+        self.emit_message(Some(&key), Role::Assistant, parts, at, events);
         // Without tasks, a text ends the turn until another message follows.
         if !self.task.start_recorded {
             events.push(RecordEvent::TurnEnded(TurnState::Finished));
@@ -253,7 +241,7 @@ impl CodexLineFormat {
         frame: &CodexFileFrame<'_>,
         message: &CodexFileMessage<'_>,
         content: &TextOrBlocks<'_, CodexFileBlock<'_>>,
-        at: Timestamp,
+        at: Option<Timestamp>,
         events: &mut Vec<RecordEvent>,
     ) {
         let mut prompt_parts = Vec::new();
@@ -285,14 +273,10 @@ impl CodexLineFormat {
             let is_task_running = self.task.start_recorded && self.task.has_prompt;
             self.task.has_prompt = true;
             self.task.message_count += 1;
-            let keyed_message = KeyedMessage {
-                key: None,
-                message: Message::new(Role::User, prompt_parts, at),
-            };
             events.push(if is_task_running {
-                RecordEvent::Message(keyed_message)
+                RecordEvent::message(None, Role::User, prompt_parts, at)
             } else {
-                RecordEvent::Prompt(keyed_message)
+                RecordEvent::prompt(None, prompt_parts, at)
             });
         }
     }
@@ -351,7 +335,12 @@ impl CodexLineFormat {
                 let ended: CodexFileEvent<'_> = frame.read_payload()?;
                 let failed = self.task.failed && ended.last_agent_message.is_none();
                 let failed = failed || ended.error.is_some();
-                self.end_task(if failed { FAILED_STATE } else { FINISHED_STATE }, events);
+                let state = if failed {
+                    TurnState::Failed
+                } else {
+                    TurnState::Finished
+                };
+                self.end_task(state, events);
             }
             "turn_aborted" => self.end_task(TurnState::Cancelled, events),
             "error" => {
@@ -379,10 +368,7 @@ impl CodexLineFormat {
             "thread_name_updated" => {
                 let name = frame.read_payload::<CodexFileEvent<'_>>()?.thread_name;
                 let title = name.and_then(|name| Title::new(&name, TitleSource::User).ok());
-                events.extend(title.map(|title| RecordEvent::TitleChanged {
-                    title,
-                    record_key: None,
-                }));
+                events.extend(title.map(RecordEvent::title));
             }
             "item_completed" | "exec_command_end" | "mcp_tool_call_end" | "patch_apply_end" => {
                 self.failed_calls
@@ -462,11 +448,11 @@ fn classify_user_text(
     text: &str,
     kind: Option<&str>,
     prompt_parts: &mut Vec<Part>,
-    at: Timestamp,
+    at: Option<Timestamp>,
     events: &mut Vec<RecordEvent>,
 ) {
     let is_user_text = match kind {
-        Some("unknown") | None => !has_any_prefix(text, CODEX_INJECTED_PREFIXES),
+        Some("unknown") | None => !has_any_prefix(text, super::CODEX_PROVIDER.injected_prefixes),
         Some(kind) => kind.starts_with("user."),
     };
     if is_user_text {
@@ -477,8 +463,8 @@ fn classify_user_text(
         let command_text = command_text
             .trim_end_matches("</user_shell_command>")
             .trim();
-        let message = Message::new(Role::System, vec![Part::Text(command_text.to_owned())], at);
-        events.push(RecordEvent::Message(KeyedMessage { key: None, message }));
+        let parts = vec![Part::Text(command_text.to_owned())];
+        events.push(RecordEvent::message(None, Role::System, parts, at));
     } else if text.trim_start().starts_with("<turn_aborted>") {
         events.push(RecordEvent::TurnEnded(TurnState::Cancelled));
     }
@@ -538,8 +524,8 @@ fn attachment_part(block: &CodexFileBlock<'_>, frame: &CodexFileFrame<'_>, index
 
 fn raw_block(frame: &CodexFileFrame<'_>, index: usize) -> Json {
     #[derive(Deserialize)]
+    #[serde(bound(deserialize = "'de: 'a"))]
     struct CodexFileRawBlocks<'a> {
-        #[serde(borrow)]
         content: Vec<&'a RawValue>,
     }
     let blocks = frame.read_payload::<CodexFileRawBlocks<'_>>().ok();

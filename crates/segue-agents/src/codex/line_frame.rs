@@ -43,14 +43,11 @@ impl<'a> CodexFileFrame<'a> {
 
     pub(super) fn parse(line: &'a str) -> Result<Self, MalformedLine> {
         #[derive(Deserialize)]
+        #[serde(bound(deserialize = "'de: 'a"))]
         struct CodexFileLine<'a> {
-            #[serde(borrow, default)]
             timestamp: Option<&'a str>,
-            #[serde(default)]
             ordinal: Option<u64>,
-            #[serde(borrow, default)]
             r#type: Option<&'a str>,
-            #[serde(borrow, default)]
             payload: Option<&'a RawValue>,
         }
         if let Some(frame) = Self::parse_fast(line) {
@@ -77,8 +74,8 @@ impl<'a> CodexFileFrame<'a> {
     /// Returns the type of the payload.
     pub(super) fn payload_type(&self) -> Result<&'a str, MalformedLine> {
         #[derive(Deserialize)]
+        #[serde(bound(deserialize = "'de: 'a"))]
         struct CodexFilePayloadType<'a> {
-            #[serde(borrow)]
             r#type: &'a str,
         }
         let find_type = || {

@@ -20,7 +20,7 @@ use super::history::{self, CodexHistory};
 use super::home::{self, CodexHome};
 use super::line_format::{CodexLineFormat, CodexTasklessLineFormat};
 use super::session_meta::{CodexFileMeta, strip_instructions};
-use crate::reader::borrowed_json::decode_lossy;
+use crate::reader::borrowed_json::{JsonText, decode_lossy};
 use crate::reader::discovery::IdHint;
 use crate::reader::line_format::{self, LineEvents, LineFormat, LineRecords};
 use crate::reader::line_reader::ReverseLineReader;
@@ -258,10 +258,11 @@ fn read_ending<'a>(
 }
 
 fn apply_meta(meta: &CodexFileMeta<'_>, location: &SessionLocation, head: &mut SessionHead) {
-    head.cwd = meta.cwd().map(str::to_owned);
+    let owned = |text: &Option<JsonText<'_>>| text.as_deref().map(str::to_owned);
+    head.cwd = owned(&meta.payload.cwd);
     head.branch = meta.branch().map(str::to_owned);
-    head.agent_version = meta.version().map(str::to_owned);
-    head.forked_from = meta.forked_from().map(str::to_owned);
+    head.agent_version = owned(&meta.payload.cli_version);
+    head.forked_from = owned(&meta.payload.forked_from_id);
     let is_reverted =
         home::parse_rollout_name(&location.path).is_some_and(|name| name.revert_id.is_some());
     // A reverted session is older than its newest file, so the time in its id counts.
@@ -351,7 +352,7 @@ fn apply_parent_meta(line: &[u8], head: &mut SessionHead) {
     }
     let line = strip_instructions(line);
     let meta = CodexFileMeta::parse(&line);
-    let id = meta.as_ref().and_then(CodexFileMeta::id);
+    let id = meta.as_ref().and_then(|meta| meta.payload.id.as_deref());
     head.forked_from = id.filter(|&id| id != head.id.as_str()).map(str::to_owned);
 }
 

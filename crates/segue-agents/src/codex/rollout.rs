@@ -10,10 +10,9 @@ use segue_core::id::NativeId;
 use serde_json::Value;
 
 use super::executable::CodexVersion;
+use super::home::CodexHome;
 use super::usage::{CodexTokenCounts, ContextFill};
-
-/// Levels of directories under `sessions`: year, month and day.
-const SESSION_DIR_DEPTH: usize = 3;
+use crate::reader::line_format::contains_bytes;
 
 /// Number of bytes at the beginning of a line that identify its type.
 const LINE_TYPE_PREFIX_BYTES: usize = 256;
@@ -78,9 +77,8 @@ fn read_total_after_turn(
 
 /// Returns the files of thread `id`, the oldest first.
 fn list_rollout_files(home: &Path, id: &str) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    collect_files(&home.join("sessions"), id, SESSION_DIR_DEPTH, &mut files);
-    collect_files(&home.join("archived_sessions"), id, 0, &mut files);
+    let mut files = CodexHome::new(home.to_owned()).session_files(id);
+    files.retain(|file| file.is_file());
     // The names contain times, so this puts the newest last.
     files.sort_by(|a, b| a.file_name().cmp(&b.file_name()));
     files
@@ -149,34 +147,6 @@ impl Rollout {
             (Some(_) | None, Some(_) | None) => Ok(()),
         }
     }
-}
-
-fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
-    bytes.windows(needle.len()).any(|window| window == needle)
-}
-
-/// Finds the files of thread `id` in a directory.
-fn collect_files(directory: &Path, id: &str, depth: usize, files: &mut Vec<PathBuf>) {
-    let entries = std::fs::read_dir(directory).into_iter().flatten();
-    for entry in entries.filter_map(Result::ok) {
-        let (name, path) = (entry.file_name(), entry.path());
-        if name.to_str().is_some_and(|name| is_rollout_name(name, id)) && path.is_file() {
-            files.push(path);
-        } else if depth > 0 && path.is_dir() {
-            collect_files(&path, id, depth - 1, files);
-        }
-    }
-}
-
-/// Returns `true` if a file of this name belongs to thread `id`: `rollout-<time>-<thread>[_<this file>].jsonl[.zst]`.
-fn is_rollout_name(name: &str, id: &str) -> bool {
-    const TIMESTAMP_LEN: usize = "2026-11-16T00-37-34-".len();
-    name.strip_prefix("rollout-")
-        .and_then(|remainder| remainder.get(TIMESTAMP_LEN..))
-        .and_then(|remainder| remainder.strip_prefix(id))
-        .is_some_and(|remainder| {
-            remainder.starts_with('_') || matches!(remainder, ".jsonl" | ".jsonl.zst")
-        })
 }
 
 #[cfg(test)]
@@ -292,21 +262,5 @@ mod tests {
             ),
             (Some(true), Some(false), None)
         );
-    }
-
-    #[test]
-    fn rollout_files_are_recognised_by_their_names() {
-        let id = "01a1e269-7de6-7563-bd31-b0fa3ef1a5f9";
-        let cases = [
-            (format!("rollout-2026-11-16T03-32-06-{id}.jsonl"), true),
-            (format!("rollout-2026-11-16T03-32-06-{id}.jsonl.zst"), true),
-            (format!("rollout-2026-11-16T03-32-06-{id}_01a1.jsonl"), true),
-            (format!("rollout-2026-11-16T03-32-06-{id}.tmp"), false),
-            (format!("rollout-2026-11-16T03-32-06-{id}0.jsonl"), false),
-            (format!("{id}.jsonl"), false),
-        ];
-        for (name, expected) in cases {
-            assert_eq!(is_rollout_name(&name, id), expected, "{name}");
-        }
     }
 }

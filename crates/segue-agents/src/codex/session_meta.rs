@@ -9,57 +9,38 @@ use crate::reader::borrowed_json::JsonText;
 
 /// Metadata in the first line of a file.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct CodexFileMeta<'a> {
-    #[serde(default)]
     ordinal: Option<u64>,
-    #[serde(borrow, default)]
-    payload: Option<CodexFileMetaPayload<'a>>,
-    /// Id in the oldest files, which have no payload.
-    #[serde(borrow, default)]
-    id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    timestamp: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    git: Option<CodexFileGit<'a>>,
+    pub(super) payload: CodexFileMetaPayload<'a>,
 }
 
 #[derive(Deserialize)]
-struct CodexFileMetaPayload<'a> {
-    #[serde(borrow, default)]
-    id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
+#[serde(bound(deserialize = "'de: 'a"))]
+pub(super) struct CodexFileMetaPayload<'a> {
+    pub(super) id: Option<JsonText<'a>>,
     timestamp: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    cwd: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    cli_version: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
+    pub(super) cwd: Option<JsonText<'a>>,
+    pub(super) cli_version: Option<JsonText<'a>>,
     source: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     thread_source: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
-    forked_from_id: Option<JsonText<'a>>,
-    #[serde(default)]
+    pub(super) forked_from_id: Option<JsonText<'a>>,
     forked_from_ordinal_exclusive: Option<u64>,
-    #[serde(borrow, default)]
     history_base: Option<CodexFileHistoryBase<'a>>,
-    #[serde(borrow, default)]
     git: Option<CodexFileGit<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct CodexFileHistoryBase<'a> {
-    #[serde(borrow)]
     thread_id: JsonText<'a>,
-    #[serde(default)]
     end_ordinal_exclusive: Option<u64>,
-    #[serde(default)]
     end_byte_offset: Option<u64>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct CodexFileGit<'a> {
-    #[serde(borrow, default)]
     branch: Option<JsonText<'a>>,
 }
 
@@ -73,44 +54,27 @@ pub(super) struct CodexHistoryBase {
 impl<'a> CodexFileMeta<'a> {
     /// Parses a first line. The parse is faster if [`strip_instructions`] was applied to the line before.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
-        let meta: Self = serde_json::from_slice(line).ok()?;
-        (meta.payload.is_some() || meta.id.is_some()).then_some(meta)
-    }
-
-    pub(super) fn id(&self) -> Option<&str> {
-        let payload = self.payload.as_ref();
-        payload.map_or(&self.id, |payload| &payload.id).as_deref()
+        serde_json::from_slice(line).ok().or_else(|| {
+            // The oldest files have no frame around the metadata.
+            let payload: CodexFileMetaPayload<'_> = serde_json::from_slice(line).ok()?;
+            payload.id.is_some().then_some(Self {
+                ordinal: None,
+                payload,
+            })
+        })
     }
 
     pub(super) fn created_at(&self) -> Option<Timestamp> {
-        let payload = self.payload.as_ref();
-        let at = payload.map_or(&self.timestamp, |payload| &payload.timestamp);
-        at.as_deref()?.parse().ok()
-    }
-
-    pub(super) fn cwd(&self) -> Option<&str> {
-        self.payload.as_ref()?.cwd.as_deref()
-    }
-
-    pub(super) fn version(&self) -> Option<&str> {
-        self.payload.as_ref()?.cli_version.as_deref()
+        self.payload.timestamp.as_deref()?.parse().ok()
     }
 
     pub(super) fn branch(&self) -> Option<&str> {
-        let payload = self.payload.as_ref();
-        let git = payload.map_or(&self.git, |payload| &payload.git);
-        git.as_ref()?.branch.as_deref()
-    }
-
-    pub(super) fn forked_from(&self) -> Option<&str> {
-        self.payload.as_ref()?.forked_from_id.as_deref()
+        self.payload.git.as_ref()?.branch.as_deref()
     }
 
     /// Returns `true` if the session is the work of an agent for another session or for itself.
     pub(super) fn is_subagent(&self) -> bool {
-        let Some(payload) = &self.payload else {
-            return false;
-        };
+        let payload = &self.payload;
         // The source of a conversation is a string. The source of a session that an agent started is an object.
         let source = payload.source.map_or("", RawValue::get);
         let has_key = |key: &str| {
@@ -127,7 +91,7 @@ impl<'a> CodexFileMeta<'a> {
 
     /// Returns the file that this file continues. `None` if its first record is the first of the conversation.
     pub(super) fn base(&self) -> Option<CodexHistoryBase> {
-        let payload = self.payload.as_ref()?;
+        let payload = &self.payload;
         if let Some(base) = &payload.history_base {
             return Some(CodexHistoryBase {
                 file_id: base.thread_id.to_string(),

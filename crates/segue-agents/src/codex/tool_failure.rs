@@ -62,35 +62,30 @@ pub(super) fn is_failed_output(output: &str) -> bool {
 
 /// End of a command or a tool, as an event reports it.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 struct CodexFileToolEnd<'a> {
-    #[serde(borrow, default)]
     call_id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     status: Option<JsonText<'a>>,
-    #[serde(default)]
     exit_code: Option<i64>,
-    #[serde(default)]
     success: Option<bool>,
-    #[serde(default)]
     result: Option<CodexFileMcpResult>,
 }
 
 /// Result of a tool of an MCP server. Older versions wrap it in `Ok` or `Err`.
 #[derive(Deserialize)]
 struct CodexFileMcpResult {
-    #[serde(default, rename = "Err")]
+    #[serde(rename = "Err")]
     err: Option<IgnoredAny>,
-    #[serde(default, rename = "Ok")]
+    #[serde(rename = "Ok")]
     ok: Option<CodexFileErrorFlag>,
-    #[serde(default, alias = "isError")]
+    #[serde(alias = "isError")]
     is_error: Option<bool>,
 }
 
 #[derive(Deserialize)]
 struct CodexFileErrorFlag {
-    #[serde(default, alias = "isError")]
+    #[serde(alias = "isError")]
     is_error: Option<bool>,
 }
 
@@ -110,8 +105,8 @@ impl CodexFileToolEnd<'_> {
 /// Returns the id of the call whose failure an event reports.
 pub(super) fn failed_call_id(event: &str) -> Option<String> {
     #[derive(Deserialize)]
+    #[serde(bound(deserialize = "'de: 'a"))]
     struct CodexFileItemEvent<'a> {
-        #[serde(borrow)]
         item: CodexFileToolEnd<'a>,
     }
     if is_success_event(event) {

@@ -38,7 +38,7 @@ impl GeminiAcpAgent {
         host: &AgentHost,
         copies_root: &Path,
     ) -> Self {
-        let mut agent = AcpAgent::new(ProviderId::gemini(), program, settings, host);
+        let mut agent = AcpAgent::new(super::GEMINI_PROVIDER.id(), program, settings, host);
         let mode = agent.mode.take();
         agent.env = super::build_env(settings);
         agent.usage_source = Some(CapabilitySource::Protocol);
@@ -82,10 +82,8 @@ impl Agent for GeminiAcpAgent {
     /// Probes in an empty home, because every start of Gemini CLI cleans up in its home.
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
         let mut agent = self.agent_with_mode(self.mode.as_deref());
-        create_probe_home(&self.probe_home).map_err(|source| AgentError::NotStarted {
-            program: agent.program.display().to_string(),
-            source,
-        })?;
+        create_probe_home(&self.probe_home)
+            .map_err(|source| AgentError::not_started(&agent.program, source))?;
         let home = self.probe_home.clone().into_os_string();
         agent.env.push(("GEMINI_CLI_HOME".into(), home));
         let probe = agent.probe(timeout).await;

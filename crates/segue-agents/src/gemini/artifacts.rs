@@ -1,15 +1,15 @@
 //! Artifacts of a Gemini CLI session besides its transcript. Gemini CLI deletes the same ones with a session.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use segue_core::id::NativeId;
 
-use super::reader::{GeminiReader, parse_id_prefix, stem};
+use super::chat_file::{file_stem, parse_file_name};
+use super::reader::GeminiReader;
 use super::session_head;
 use crate::reader::artifacts::{ArtifactCollector, list_directory};
 use crate::{
-    ArchiveError, ArtifactRole, IdHint, Reader, SessionArtifacts, SessionLocation, SessionStorage,
+    ArchiveError, ArtifactRole, IdHint, SessionArtifacts, SessionLocation, SessionStorage,
 };
 
 impl SessionStorage for GeminiReader {
@@ -39,7 +39,9 @@ impl SessionStorage for GeminiReader {
         let subagents_dir = chats.join(id.as_str());
         for path in list_directory(&subagents_dir) {
             let name = path.file_name().and_then(|name| name.to_str());
-            let subagent_id = name.and_then(stem).and_then(|id| NativeId::parse(id).ok());
+            let subagent_id = name
+                .and_then(file_stem)
+                .and_then(|id| NativeId::parse(id).ok());
             if let Some(subagent_id) = subagent_id {
                 add_agent_artifacts(&mut artifacts, project, &subagent_id);
             }
@@ -47,10 +49,6 @@ impl SessionStorage for GeminiReader {
         artifacts.add_directory(&subagents_dir);
         add_agent_artifacts(&mut artifacts, project, id);
         Ok(artifacts.finish())
-    }
-
-    fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader> {
-        Arc::new(Self::new(home))
     }
 }
 
@@ -68,7 +66,7 @@ fn add_agent_artifacts(artifacts: &mut ArtifactCollector, project: &Path, id: &N
 /// id.
 fn is_session_file(path: &Path, id: &NativeId) -> bool {
     let name = path.file_name().and_then(|name| name.to_str());
-    let Some(id_prefix) = name.and_then(stem).and_then(parse_id_prefix) else {
+    let Some(id_prefix) = name.and_then(parse_file_name).map(|name| name.short_id) else {
         return false;
     };
     let location = SessionLocation {

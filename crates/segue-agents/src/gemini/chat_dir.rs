@@ -1,13 +1,13 @@
 //! Location of a directory's sessions in the home of Gemini CLI: `tmp/<project>/chats`.
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use segue_core::id::NativeId;
-use serde::Deserialize;
 
 use super::chat_file::{self, ChatFileState};
+use super::session_guard::list_chat_file_names;
+use super::working_directory::{read_project_names, read_project_root};
 
 /// Sessions of one project.
 #[derive(Debug, Clone)]
@@ -26,24 +26,13 @@ pub(super) struct ChatFile {
     pub(super) state: ChatFileState,
 }
 
-#[derive(Deserialize)]
-struct GeminiProjectsFile {
-    projects: HashMap<PathBuf, String>,
-}
-
 impl ProjectChats {
     /// Finds the sessions of `cwd`; `None` if Gemini CLI was never used in it.
     pub(super) fn find_for_directory(home: &Path, cwd: &Path) -> Option<Self> {
         let canonical_cwd = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
-        let projects = fs::read(home.join("projects.json")).ok();
-        let project_name = projects
-            .and_then(|json| serde_json::from_slice::<GeminiProjectsFile>(&json).ok())
-            .and_then(|file| {
-                file.projects
-                    .get(&canonical_cwd)
-                    .or(file.projects.get(cwd))
-                    .cloned()
-            });
+        let mut names = read_project_names(home);
+        let mut find_name = |path: &Path| names.remove(path.to_str()?);
+        let project_name = find_name(&canonical_cwd).or_else(|| find_name(cwd));
         Self::for_project(
             home,
             project_name.or_else(|| find_marked_project(home, &canonical_cwd))?,
@@ -62,11 +51,7 @@ impl ProjectChats {
 
     /// Returns the names of all session files, sorted.
     pub(super) fn list_file_names(&self) -> Vec<String> {
-        let entries = fs::read_dir(&self.directory).into_iter().flatten();
-        let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let mut names: Vec<String> = names
-            .filter(|name| chat_file::parse_file_name(name).is_some())
-            .collect();
+        let mut names = list_chat_file_names(&self.directory);
         names.sort();
         names
     }
@@ -85,12 +70,9 @@ impl ProjectChats {
 
     /// Reads all files of a session.
     pub(super) fn read_session_files(&self, id: &NativeId) -> Vec<ChatFile> {
-        let short_id = chat_file::short_id(id.as_str());
         let names = self.list_file_names().into_iter();
         names
-            .filter(|name| {
-                chat_file::parse_file_name(name).is_some_and(|name| name.short_id == short_id)
-            })
+            .filter(|name| chat_file::is_file_of(name, id))
             .filter_map(|name| self.read_file(&name))
             .filter(|file| {
                 file.state
@@ -107,8 +89,8 @@ fn find_marked_project(home: &Path, cwd: &Path) -> Option<String> {
     let entries = fs::read_dir(home.join("tmp")).ok()?;
     let mut matching_names = entries.filter_map(|entry| {
         let directory = entry.ok()?.path();
-        let root = fs::read_to_string(directory.join(".project_root")).ok()?;
-        (Path::new(root.trim_end_matches(['\n', '\r'])) == cwd)
+        let root = read_project_root(&directory)?;
+        (Path::new(&root) == cwd)
             .then(|| directory.file_name()?.to_str().map(str::to_owned))
             .flatten()
     });

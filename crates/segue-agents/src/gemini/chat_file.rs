@@ -4,8 +4,12 @@
 //! deletes a file without messages, together with all files whose names end in the same eight characters. An empty file
 //! with the id of another one, called its twin, therefore destroys the other one.
 
-use serde::Deserialize;
-use serde::de::IgnoredAny;
+use segue_core::id::NativeId;
+
+use super::schema::GeminiFileLine;
+use super::session_head::is_command;
+use crate::reader::borrowed_json::{JsonText, decode_lossy};
+use crate::reader::has_any_prefix;
 
 /// Fields in the name of a session file.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,21 +20,21 @@ pub(super) struct ChatFileName<'a> {
     pub(super) short_id: &'a str,
 }
 
+/// Returns a name without the suffix of a session file: `.jsonl`, or `.json` in older versions.
+pub(super) fn file_stem(file: &str) -> Option<&str> {
+    file.strip_suffix(".jsonl")
+        .or_else(|| file.strip_suffix(".json"))
+}
+
 /// Parses a name: `session-2026-11-16T03-30-58be647e.jsonl`, or `.json` in older versions.
 pub(super) fn parse_file_name(file: &str) -> Option<ChatFileName<'_>> {
     const MINUTE_PATTERN: &str = "0000-00-00T00-00";
-    let stem = file
-        .strip_suffix(".jsonl")
-        .or_else(|| file.strip_suffix(".json"))?;
-    let (minute, short_id) = stem
+    let (minute, short_id) = file_stem(file)?
         .strip_prefix("session-")?
         .split_at_checked(MINUTE_PATTERN.len())?;
-    let matches_pattern = |(c, pattern): (u8, u8)| {
-        if pattern == b'0' {
-            c.is_ascii_digit()
-        } else {
-            c == pattern
-        }
+    let matches_pattern = |(c, pattern): (u8, u8)| match pattern {
+        b'0' => c.is_ascii_digit(),
+        _ => c == pattern,
     };
     let is_dated = minute
         .bytes()
@@ -42,9 +46,14 @@ pub(super) fn parse_file_name(file: &str) -> Option<ChatFileName<'_>> {
     is_dated.then_some(ChatFileName { minute, short_id })
 }
 
+/// Returns `true` if a file belongs to session `id` by its name.
+pub(super) fn is_file_of(file: &str, id: &NativeId) -> bool {
+    parse_file_name(file).is_some_and(|name| name.short_id == short_id(id))
+}
+
 /// Returns the characters of an id with which the names of its files end.
-pub(super) fn short_id(id: &str) -> &str {
-    id.get(..8).unwrap_or(id)
+pub(super) fn short_id(id: &NativeId) -> &str {
+    id.as_str().get(..8).unwrap_or(id.as_str())
 }
 
 /// State of a session file.
@@ -68,96 +77,36 @@ impl ChatFileState {
     pub(super) fn is_empty_file_of(&self, id: &str) -> bool {
         !self.has_messages && self.reset_at.is_none() && self.session_id.as_deref() == Some(id)
     }
-}
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct GeminiChatLine {
-    session_id: Option<String>,
-    project_hash: Option<IgnoredAny>,
-    messages: Option<Vec<GeminiChatMessage>>,
-    #[serde(rename = "$set")]
-    set: Option<GeminiChatSet>,
-    #[serde(rename = "$rewindTo")]
-    rewind_to: Option<String>,
-    id: Option<IgnoredAny>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct GeminiChatSet {
-    session_id: Option<String>,
-    messages: Option<Vec<GeminiChatMessage>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct GeminiChatMessage {
-    id: Option<String>,
-    r#type: Option<String>,
-    content: Option<GeminiChatContent>,
-    tool_calls: Option<Vec<IgnoredAny>>,
-    thoughts: Option<Vec<IgnoredAny>>,
-    tokens: Option<GeminiChatTokens>,
-}
-
-#[derive(Deserialize)]
-struct GeminiChatTokens {
-    input: Option<u64>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum GeminiChatContent {
-    Text(String),
-    Parts(Vec<GeminiChatPart>),
-    Other(IgnoredAny),
-}
-
-#[derive(Deserialize)]
-struct GeminiChatPart {
-    text: Option<String>,
-}
-
-impl GeminiChatMessage {
-    /// Returns `true` if Gemini CLI counts this as a message.
-    fn is_counted(&self) -> bool {
-        match self.r#type.as_deref() {
-            Some("user") => !self.is_ignored(),
-            Some("gemini") => {
-                let is_non_empty = |list: &Option<Vec<IgnoredAny>>| {
-                    list.as_ref().is_some_and(|list| !list.is_empty())
-                };
-                !self.text().trim().is_empty()
-                    || is_non_empty(&self.tool_calls)
-                    || is_non_empty(&self.thoughts)
-            }
-            Some(_) | None => false,
-        }
+    fn set_session_id(&mut self, id: Option<JsonText<'_>>) {
+        self.session_id = id.map(JsonText::into_owned).or(self.session_id.take());
     }
+}
 
-    /// Returns `true` if Gemini CLI takes the message for a command or for its own text.
-    fn is_ignored(&self) -> bool {
-        const IGNORED_PREFIXES: [&str; 4] = ["/", "?", "<session_context>", "<hook_context>"];
-        let text = self.text();
-        let text = text.trim();
-        text.is_empty()
-            || IGNORED_PREFIXES
-                .iter()
-                .any(|prefix| text.starts_with(prefix))
+/// Returns `true` if Gemini CLI counts a line as a message.
+fn is_counted(line: &GeminiFileLine<'_>) -> bool {
+    fn has_items<T>(list: Option<&Vec<T>>) -> bool {
+        list.is_some_and(|list| !list.is_empty())
     }
-
-    fn text(&self) -> String {
-        match &self.content {
-            Some(GeminiChatContent::Text(text)) => text.clone(),
-            // Gemini CLI shows content other than text as a name in brackets.
-            Some(GeminiChatContent::Parts(parts)) => parts
-                .iter()
-                .map(|part| part.text.as_deref().unwrap_or("[…]"))
-                .collect(),
-            Some(GeminiChatContent::Other(_)) => "[…]".to_owned(),
-            None => String::new(),
+    // Gemini CLI shows content other than text as a name in brackets.
+    let parts = line.content.0.iter();
+    let text: String = parts
+        .map(|part| part.text.as_deref().unwrap_or("[…]"))
+        .collect();
+    let text = text.trim();
+    match line.r#type.as_deref() {
+        // Gemini CLI takes the other messages for commands or for its own texts.
+        Some("user") => {
+            !text.is_empty()
+                && !is_command(text)
+                && !has_any_prefix(text, super::GEMINI_PROVIDER.injected_prefixes)
         }
+        Some("gemini") => {
+            !text.is_empty()
+                || has_items(line.tool_calls.as_ref())
+                || has_items(line.thoughts.as_ref())
+        }
+        Some(_) | None => false,
     }
 }
 
@@ -166,9 +115,11 @@ impl GeminiChatMessage {
 struct CountedMessages(Vec<(String, bool)>);
 
 impl CountedMessages {
-    fn add(&mut self, message: &GeminiChatMessage) {
-        let Some(id) = &message.id else { return };
-        let is_counted = message.is_counted();
+    fn add(&mut self, message: &GeminiFileLine<'_>) {
+        let Some(id) = message.id.as_deref() else {
+            return;
+        };
+        let is_counted = is_counted(message);
         match self
             .0
             .iter_mut()
@@ -176,14 +127,7 @@ impl CountedMessages {
             .find(|(existing_id, _)| existing_id == id)
         {
             Some((_, counted)) => *counted = is_counted,
-            None => self.0.push((id.clone(), is_counted)),
-        }
-    }
-
-    fn replace_all(&mut self, messages: &[GeminiChatMessage]) {
-        self.0.clear();
-        for message in messages {
-            self.add(message);
+            None => self.0.push((id.to_owned(), is_counted)),
         }
     }
 
@@ -206,7 +150,8 @@ pub(super) fn parse_chat_file(bytes: &[u8]) -> ChatFileState {
     for (line_index, line_bytes) in bytes.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let offset = next_offset;
         next_offset += line_bytes.len();
-        let Ok(line) = serde_json::from_slice::<GeminiChatLine>(line_bytes) else {
+        let text = decode_lossy(line_bytes);
+        let Ok(line) = serde_json::from_str::<GeminiFileLine<'_>>(&text) else {
             continue;
         };
         let is_header = line.session_id.is_some() && line.project_hash.is_some();
@@ -215,17 +160,15 @@ pub(super) fn parse_chat_file(bytes: &[u8]) -> ChatFileState {
         if let Some(message_id) = &line.rewind_to {
             messages.rewind_to(message_id);
         } else if line.id.is_some() {
-            let Ok(message) = serde_json::from_slice::<GeminiChatMessage>(line_bytes) else {
-                continue;
-            };
-            messages.add(&message);
-            let tokens = message.tokens.and_then(|tokens| tokens.input);
+            messages.add(&line);
+            let tokens = line.tokens.and_then(|tokens| tokens.input);
             state.context_tokens = tokens.or(state.context_tokens);
         } else if let Some(set) = line.set {
-            state.session_id = set.session_id.or(state.session_id);
+            state.set_session_id(set.session_id);
             if let Some(list) = set.messages {
                 let had_messages = messages.has_counted();
-                messages.replace_all(&list);
+                messages.0.clear();
+                list.iter().for_each(|message| messages.add(message));
                 match (had_messages, messages.has_counted(), header_offset) {
                     (true, false, Some(header_offset)) => state.reset_at = Some(header_offset),
                     (_, true, _) => state.reset_at = None,
@@ -233,12 +176,10 @@ pub(super) fn parse_chat_file(bytes: &[u8]) -> ChatFileState {
                 }
             }
         } else if is_header {
-            state.session_id = line.session_id;
+            state.set_session_id(line.session_id);
             last_header_offset = Some(offset);
             let list = line.messages.unwrap_or_default();
-            for message in &list {
-                messages.add(message);
-            }
+            list.iter().for_each(|message| messages.add(message));
         }
     }
     state.has_messages = messages.has_counted();
@@ -252,14 +193,10 @@ pub(super) fn parse_chat_file(bytes: &[u8]) -> ChatFileState {
 
 /// Reads an older file, which is one object over many lines.
 fn read_document(bytes: &[u8], state: &mut ChatFileState) {
-    if let Ok(line) = serde_json::from_slice::<GeminiChatLine>(bytes) {
-        state.session_id = line.session_id;
+    if let Ok(document) = serde_json::from_str::<GeminiFileLine<'_>>(&decode_lossy(bytes)) {
+        state.set_session_id(document.session_id);
         state.has_header = state.session_id.is_some();
-        state.has_messages = line
-            .messages
-            .iter()
-            .flatten()
-            .any(GeminiChatMessage::is_counted);
+        state.has_messages = document.messages.iter().flatten().any(is_counted);
     }
 }
 

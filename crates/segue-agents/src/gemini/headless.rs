@@ -3,7 +3,7 @@
 mod turn;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +15,12 @@ use segue_core::session::{FailureClass, GuardAction, OpenMode};
 use self::turn::GeminiTurn;
 use super::session_guard::SessionGuard;
 use crate::error_class::AgentRefusal;
-use crate::process::{LeashCommand, ProgramSpec, program};
-use crate::provider::log_new_session_instead;
+use crate::provider::AgentProgram;
 use crate::wire::prompt_text::escape_prompt;
 use crate::wire::uuid;
 use crate::{
     Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, OpenRequest, OpenedConnection,
-    Probe, ProviderSettings, SystemFns,
+    Probe, ProviderSettings,
 };
 
 /// Longest prompt in bytes that Gemini CLI reads; it silently drops the remainder.
@@ -48,14 +47,7 @@ impl GeminiOutputFormat {
 /// Gemini CLI, started once per turn.
 #[derive(Clone)]
 pub(super) struct HeadlessAgent {
-    provider: ProviderId,
-    program: PathBuf,
-    args: Vec<String>,
-    env: Vec<(OsString, OsString)>,
-    model: Option<String>,
-    mode: Option<String>,
-    leash: LeashCommand,
-    system: SystemFns,
+    program: AgentProgram,
     guard: Arc<SessionGuard>,
     format: GeminiOutputFormat,
 }
@@ -71,21 +63,17 @@ enum SessionTarget {
 
 impl HeadlessAgent {
     pub(super) fn new(
-        program: PathBuf,
+        program: &Path,
         settings: &ProviderSettings,
         host: &AgentHost,
         guard: Arc<SessionGuard>,
         format: GeminiOutputFormat,
     ) -> Self {
         Self {
-            provider: ProviderId::gemini(),
-            program,
-            args: settings.args.clone(),
-            env: super::build_env(settings),
-            model: settings.model.clone(),
-            mode: settings.mode.clone(),
-            leash: host.leash.clone(),
-            system: host.system,
+            program: AgentProgram {
+                env: super::build_env(settings),
+                ..AgentProgram::new(&super::GEMINI_PROVIDER, program, settings, host)
+            },
             guard,
             format,
         }
@@ -97,10 +85,10 @@ impl HeadlessAgent {
         id: &NativeId,
         target: SessionTarget,
     ) -> Vec<OsString> {
-        let configured = request.permitted_mode(self.mode.as_deref());
+        let configured = request.permitted_mode(self.program.mode.as_deref());
         let mode = configured.unwrap_or_else(|| approval_mode(request.permissions));
         let mut args = vec!["-o", self.format.flag_value(), "--approval-mode", mode];
-        if let Some(model) = request.model.as_deref().or(self.model.as_deref()) {
+        if let Some(model) = self.program.model(request) {
             args.extend(["-m", model]);
         }
         args.push(match target {
@@ -108,8 +96,8 @@ impl HeadlessAgent {
             SessionTarget::Existing => "-r",
         });
         args.push(id.as_str());
-        args.extend(self.args.iter().map(String::as_str));
-        args.into_iter().map(Into::into).collect()
+        let args = args.into_iter().map(Into::into);
+        args.chain(self.program.args.iter().cloned()).collect()
     }
 
     /// Returns the target of the next turn: `Existing` if Gemini CLI can resume the session, `None` if only empty files
@@ -152,7 +140,7 @@ fn encode_prompt(prompt: &str) -> Result<Vec<u8>, AgentRefusal> {
 #[async_trait]
 impl Agent for HeadlessAgent {
     fn provider(&self) -> &ProviderId {
-        &self.provider
+        &self.program.id
     }
 
     /// Starts no process: [`AgentConnection::send_prompt`] starts one per turn.
@@ -166,18 +154,19 @@ impl Agent for HeadlessAgent {
             Some(id) if can_resume(&id) => (id.clone(), OpenMode::Resumed, None),
             Some(id) => {
                 let reason = format!("Gemini CLI session {id} not found in this directory");
-                if request.strict {
-                    let refusal = AgentRefusal::new(FailureClass::SessionUnknown, reason);
-                    return Err(AgentError::from_refusal("resume", refusal));
-                }
-                log_new_session_instead(FailureClass::SessionUnknown);
+                let refusal = AgentRefusal::new(FailureClass::SessionUnknown, reason);
+                let reason = request.accept_new_session("resume", refusal)?;
                 (
-                    uuid::generate_v4(self.system.random),
+                    uuid::generate_v4(self.program.system.random),
                     OpenMode::Fresh,
                     Some(reason),
                 )
             }
-            None => (uuid::generate_v4(self.system.random), OpenMode::Fresh, None),
+            None => (
+                uuid::generate_v4(self.program.system.random),
+                OpenMode::Fresh,
+                None,
+            ),
         };
         let connection = PerTurnConnection {
             agent: self.clone(),
@@ -197,11 +186,7 @@ impl Agent for HeadlessAgent {
     }
 
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let version = program::query_version(&self.program, &self.leash, timeout).await;
-        let version = version.ok_or_else(|| AgentError::NotStarted {
-            program: self.program.display().to_string(),
-            source: std::io::Error::other("the program did not report its version"),
-        })?;
+        let version = self.program.query_version(timeout).await?;
         Ok(Probe {
             version: Some(version),
             capabilities: Capabilities {
@@ -250,7 +235,7 @@ impl PerTurnConnection {
             (Some(SessionTarget::New), false) => Ok(SessionTarget::New),
             (None, false) => {
                 // The session contains no messages, and its id cannot be used a second time.
-                self.native_id = uuid::generate_v4(self.agent.system.random);
+                self.native_id = uuid::generate_v4(self.agent.program.system.random);
                 Ok(SessionTarget::New)
             }
         }
@@ -274,12 +259,7 @@ impl AgentConnection for PerTurnConnection {
         let args = self
             .agent
             .build_args(&self.request, &self.native_id, target);
-        let program = ProgramSpec {
-            path: &self.agent.program,
-            args: &args,
-            env: &self.agent.env,
-            cwd: &self.request.cwd,
-        };
+        let program = self.agent.program.spec(&args, &self.request.cwd);
         let turn = GeminiTurn::start(&self.agent, &program, &self.request, &self.native_id, input)?;
         self.turn = Some(turn);
         Ok(())

@@ -43,8 +43,7 @@ pub(super) fn parse_answer(stdout: &[u8], id: &NativeId) -> GeminiAnswer {
             }),
         };
     };
-    let reported_id = answer.get("session_id").and_then(Value::as_str);
-    if let Some(refusal) = check_session_id(id, reported_id) {
+    if let Some(refusal) = check_session_id(id, answer["session_id"].as_str()) {
         return GeminiAnswer::Mismatched(refusal);
     }
     if let Some(error) = answer.get("error").filter(|error| !error.is_null()) {
@@ -55,12 +54,11 @@ pub(super) fn parse_answer(stdout: &[u8], id: &NativeId) -> GeminiAnswer {
         return GeminiAnswer::Failed(error_text);
     }
     let mut events = Vec::new();
-    if let Some(response) = answer.get("response").and_then(Value::as_str)
-        && !response.is_empty()
-    {
+    let response = answer["response"].as_str().unwrap_or_default();
+    if !response.is_empty() {
         events.push(AgentEvent::Text(response.to_owned()));
     }
-    let warnings = answer.get("warnings").and_then(Value::as_array);
+    let warnings = answer["warnings"].as_array();
     let mut limited = false;
     if let Some(warnings) = warnings.filter(|warnings| !warnings.is_empty()) {
         limited = warnings
@@ -69,8 +67,7 @@ pub(super) fn parse_answer(stdout: &[u8], id: &NativeId) -> GeminiAnswer {
             .any(is_limit_warning);
         events.push(AgentEvent::Unknown(json!({"warnings": warnings}).into()));
     }
-    let models = answer.get("stats").and_then(|stats| stats.get("models"));
-    let usage = models.map_or_else(Usage::default, sum_usage);
+    let usage = sum_usage(&answer["stats"]["models"]);
     GeminiAnswer::Finished(events, build_turn_end(limited, usage))
 }
 

@@ -5,15 +5,15 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::Timestamp;
 use segue_core::json::Json;
-use segue_core::session::{Message, Part, Role, Title, TitleSource, TurnState};
+use segue_core::session::{Part, Role, Title, TitleSource, TurnState};
 
 use super::schema::{
     GeminiFileContent, GeminiFileFunctionResponse, GeminiFileLine, GeminiFilePart,
     GeminiFileToolCall,
 };
-use crate::reader::injected_text::{GEMINI_INJECTED_PREFIXES, has_any_prefix};
+use crate::RecordEvent;
+use crate::reader::has_any_prefix;
 use crate::reader::record::RewindTarget;
-use crate::{KeyedMessage, RecordEvent};
 
 /// Text that Gemini CLI writes in the model's name after a summary.
 const SUMMARY_ACKNOWLEDGEMENT: &str = "Got it. Thanks for the additional context!";
@@ -159,12 +159,7 @@ impl GeminiChatConverter {
                 text_hash: hash_content(line),
             });
         }
-        events.push(RecordEvent::Prompt(keyed_message(
-            Some(id),
-            Role::User,
-            prompt_parts,
-            at,
-        )));
+        events.push(RecordEvent::prompt(Some(id), prompt_parts, at));
     }
 
     /// Emits a result that was not emitted with its call. If the user does not allow a call, only the result is
@@ -180,12 +175,7 @@ impl GeminiChatConverter {
             return;
         }
         let parts = result_parts(id, None, response, response.is_error());
-        events.push(RecordEvent::Message(keyed_message(
-            None,
-            Role::Tool,
-            parts,
-            at,
-        )));
+        events.push(RecordEvent::message(None, Role::Tool, parts, at));
         self.turn.is_open = true;
     }
 
@@ -262,24 +252,14 @@ impl GeminiChatConverter {
         if is_first {
             for thought in thoughts.into_iter().filter(|thought| !thought.is_empty()) {
                 let parts = vec![Part::Thought(thought)];
-                events.push(RecordEvent::Message(keyed_message(
-                    None,
-                    Role::Assistant,
-                    parts,
-                    at,
-                )));
+                events.push(RecordEvent::message(None, Role::Assistant, parts, at));
             }
         }
         let mut content = NewAnswerContent::default();
         if has_new_text && !text.trim().is_empty() {
             content.has_text = true;
             let parts = vec![Part::Text(text)];
-            events.push(RecordEvent::Message(keyed_message(
-                Some(id),
-                Role::Assistant,
-                parts,
-                at,
-            )));
+            events.push(RecordEvent::message(Some(id), Role::Assistant, parts, at));
         }
         for file_part in &line.content.0 {
             if let Some(call) = &file_part.call {
@@ -291,12 +271,7 @@ impl GeminiChatConverter {
                     at,
                 ));
             } else if is_first && let Some(part) = file_part.attachment() {
-                events.push(RecordEvent::Message(keyed_message(
-                    None,
-                    Role::Assistant,
-                    vec![part],
-                    at,
-                )));
+                events.push(RecordEvent::message(None, Role::Assistant, vec![part], at));
             }
         }
         content
@@ -322,12 +297,7 @@ impl GeminiChatConverter {
             name: name.unwrap_or_default().to_owned(),
             args: args.map_or_else(Json::empty_object, Json::from),
         };
-        Some(RecordEvent::Message(keyed_message(
-            None,
-            Role::Assistant,
-            vec![call],
-            at,
-        )))
+        Some(RecordEvent::message(None, Role::Assistant, vec![call], at))
     }
 
     /// Emits the result of a call. Returns `true` if the call was stopped.
@@ -365,12 +335,7 @@ impl GeminiChatConverter {
         if responses.count() < 2 {
             parts.extend(call.result.0.iter().filter_map(GeminiFilePart::attachment));
         }
-        events.push(RecordEvent::Message(keyed_message(
-            None,
-            Role::Tool,
-            parts,
-            at,
-        )));
+        events.push(RecordEvent::message(None, Role::Tool, parts, at));
         stopped
     }
 
@@ -408,12 +373,7 @@ impl GeminiChatConverter {
             return;
         }
         let parts = vec![Part::Text(text)];
-        events.push(RecordEvent::Message(keyed_message(
-            Some(id),
-            Role::System,
-            parts,
-            at,
-        )));
+        events.push(RecordEvent::message(Some(id), Role::System, parts, at));
         if kind == Some("error") {
             events.push(RecordEvent::TurnEnded(TurnState::Failed));
             self.turn.is_open = false;
@@ -557,7 +517,10 @@ fn user_parts(line: &GeminiFileLine<'_>) -> Vec<Part> {
         &line.content
     };
     let mut parts: Vec<Part> = visible_texts(content)
-        .filter(|text| !text.trim().is_empty() && !has_any_prefix(text, GEMINI_INJECTED_PREFIXES))
+        .filter(|text| {
+            !text.trim().is_empty()
+                && !has_any_prefix(text, super::GEMINI_PROVIDER.injected_prefixes)
+        })
         .map(|text| Part::Text(text.to_owned()))
         .collect();
     // Attachments of tool results belong to the results.
@@ -587,7 +550,8 @@ fn hash_content(line: &GeminiFileLine<'_>) -> u64 {
 /// Returns the index of a summary that replaces older messages. `None` if there is none.
 fn find_summary(messages: &[GeminiFileLine<'_>]) -> Option<usize> {
     let is_injected = |line: &GeminiFileLine<'_>| {
-        visible_texts(&line.content).any(|text| has_any_prefix(text, GEMINI_INJECTED_PREFIXES))
+        visible_texts(&line.content)
+            .any(|text| has_any_prefix(text, super::GEMINI_PROVIDER.injected_prefixes))
     };
     let index = messages.iter().position(|line| !is_injected(line))?;
     let next = messages.get(index + 1)?;
@@ -622,24 +586,9 @@ fn result_parts(
     parts
 }
 
-fn keyed_message(
-    key: Option<&str>,
-    role: Role,
-    parts: Vec<Part>,
-    at: Option<Timestamp>,
-) -> KeyedMessage {
-    KeyedMessage {
-        key: key.map(str::to_owned),
-        message: Message::new(role, parts, at.unwrap_or(Timestamp::UNIX_EPOCH)),
-    }
-}
-
 /// Returns the event for a title that the model gave a session.
 pub(super) fn title_event(summary: Option<&str>) -> Option<RecordEvent> {
-    Some(RecordEvent::TitleChanged {
-        title: parse_title(summary?)?,
-        record_key: None,
-    })
+    parse_title(summary?).map(RecordEvent::title)
 }
 
 pub(super) fn parse_title(summary: &str) -> Option<Title> {

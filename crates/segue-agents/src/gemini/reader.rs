@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use segue_core::id::NativeId;
 
+use super::chat_file::{file_stem, parse_file_name};
 use super::document::DocumentRecords;
 use super::log::GeminiLineFormat;
 use super::session_head;
@@ -70,13 +71,13 @@ impl Reader for GeminiReader {
             for entry in &entries {
                 let name = entry.file_name();
                 let Some(name) = name.to_str() else { continue };
-                if let Some(stem) = stem(name) {
+                if let Some(stem) = file_stem(name) {
                     // A newer version that resumes an older file continues it in a second file.
                     let continuation = format!("{stem}.jsonl");
                     let superseded =
                         name != continuation && names.contains(OsStr::new(&continuation));
-                    if let Some(id_prefix) = parse_id_prefix(stem).filter(|_| !superseded) {
-                        scan.add_file(entry, IdHint::Prefix(id_prefix.to_owned()), false);
+                    if let Some(name) = parse_file_name(name).filter(|_| !superseded) {
+                        scan.add_file(entry, IdHint::Prefix(name.short_id.to_owned()), false);
                     }
                 } else if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
                     find_subagents(&entry.path(), &mut scan);
@@ -143,28 +144,11 @@ impl Reader for GeminiReader {
 fn find_subagents(directory: &Path, scan: &mut SessionScan) {
     for entry in scan.read_entries(directory) {
         let name = entry.file_name();
-        let id = name.to_str().and_then(stem);
+        let id = name.to_str().and_then(file_stem);
         if let Some(id) = id.filter(|id| NativeId::parse(id).is_ok()) {
             scan.add_file(&entry, IdHint::Complete(id.to_owned()), false);
         }
     }
-}
-
-pub(super) fn stem(name: &str) -> Option<&str> {
-    name.strip_suffix(".jsonl")
-        .or_else(|| name.strip_suffix(".json"))
-}
-
-/// Returns the beginning of the id in a file name such as `session-2026-11-16T00-37-58be647e`.
-pub(super) fn parse_id_prefix(stem: &str) -> Option<&str> {
-    const MINUTE_LENGTH: usize = "2026-11-16T00-37".len();
-    let remainder = stem.strip_prefix("session-")?;
-    let (minute, id) = remainder.split_at_checked(MINUTE_LENGTH)?;
-    let id = id.strip_prefix('-')?;
-    let is_dated = minute
-        .bytes()
-        .all(|byte| byte.is_ascii_digit() || b"-T".contains(&byte));
-    (is_dated && !id.is_empty()).then_some(id)
 }
 
 fn is_log_file(path: &Path) -> Result<bool, ReadError> {

@@ -13,43 +13,29 @@ use crate::reader::borrowed_json::JsonText;
 
 /// A line of a log, or a message of a document. Its fields determine its meaning.
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GeminiFileLine<'a> {
-    #[serde(borrow, rename = "$rewindTo")]
+    #[serde(rename = "$rewindTo")]
     pub(super) rewind_to: Option<JsonText<'a>>,
-    #[serde(borrow, rename = "$set")]
+    #[serde(rename = "$set")]
     pub(super) set: Option<GeminiFileSet<'a>>,
 
-    #[serde(borrow)]
     pub(super) id: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) r#type: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) timestamp: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) content: GeminiFileContent<'a>,
     /// Text that the user typed, if `content` contains a replacement of it.
-    #[serde(borrow)]
     pub(super) display_content: GeminiFileContent<'a>,
-    #[serde(borrow)]
     pub(super) thoughts: Option<Vec<GeminiFileThought<'a>>>,
-    #[serde(borrow)]
     pub(super) tool_calls: Option<Vec<GeminiFileToolCall<'a>>>,
     pub(super) tokens: Option<GeminiFileTokens>,
-    #[serde(borrow)]
     pub(super) model: Option<JsonText<'a>>,
 
-    #[serde(borrow)]
     pub(super) session_id: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) project_hash: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) start_time: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) kind: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) summary: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) messages: Option<Vec<GeminiFileLine<'a>>>,
 }
 
@@ -67,22 +53,17 @@ impl GeminiFileLine<'_> {
 
 /// Changes to the complete session.
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GeminiFileSet<'a> {
-    #[serde(borrow)]
     pub(super) session_id: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) summary: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) messages: Option<Vec<GeminiFileLine<'a>>>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GeminiFileThought<'a> {
-    #[serde(borrow)]
     subject: Option<JsonText<'a>>,
-    #[serde(borrow)]
     description: Option<JsonText<'a>>,
 }
 
@@ -104,26 +85,20 @@ impl GeminiFileThought<'_> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GeminiFileToolCall<'a> {
-    #[serde(borrow)]
     pub(super) id: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) name: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) args: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) result: GeminiFileContent<'a>,
-    #[serde(borrow)]
     pub(super) status: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) timestamp: Option<JsonText<'a>>,
 }
 
 #[derive(Deserialize, Default, Clone, Copy)]
 #[serde(default)]
 pub(super) struct GeminiFileTokens {
-    input: Option<u64>,
+    pub(super) input: Option<u64>,
     output: Option<u64>,
     cached: Option<u64>,
     thoughts: Option<u64>,
@@ -243,26 +218,19 @@ impl GeminiFilePart<'_> {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GeminiFileFunctionCall<'a> {
-    #[serde(borrow)]
     pub(super) id: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) name: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) args: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, bound(deserialize = "'de: 'a"))]
 pub(super) struct GeminiFileFunctionResponse<'a> {
-    #[serde(borrow)]
     pub(super) id: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) name: Option<JsonText<'a>>,
-    #[serde(borrow)]
     pub(super) response: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) parts: GeminiFileContent<'a>,
 }
 
@@ -301,11 +269,9 @@ fn is_failed_command(json: &str) -> bool {
 }
 
 #[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
+#[serde(rename_all = "camelCase", default, bound(deserialize = "'de: 'a"))]
 struct GeminiFileBlob<'a> {
-    #[serde(borrow)]
     mime_type: Option<JsonText<'a>>,
-    #[serde(borrow)]
     data: Option<JsonText<'a>>,
 }
 

@@ -20,13 +20,15 @@ use segue_core::id::NativeId;
 use segue_core::session::{GuardAction, RestoreCause};
 
 pub(super) use self::at_risk::AtRiskSessions;
+pub(super) use self::atomic_files::list_chat_file_names;
 use self::atomic_files::{
-    FileRestoreOutcome, copy_directory_files, last_write_time, list_chat_file_names, list_names,
-    restore_file, write_atomically, write_copy,
+    FileRestoreOutcome, copy_directory_files, last_write_time, restore_file, write_atomically,
+    write_copy,
 };
 use super::chat_dir::{ChatFile, ProjectChats};
-use super::chat_file::{self, ChatFileRepair};
+use super::chat_file::{self, ChatFileRepair, short_id};
 use crate::SystemFns;
+use crate::reader::artifacts::list_names;
 
 /// Directory that records what each process of Gemini CLI may destroy; no session id begins with a dot.
 const AT_RISK_DIR: &str = ".endangered";
@@ -171,13 +173,12 @@ impl SessionGuard {
     /// Returns the number of seconds until a session can be loaded safely; `None` if it can be loaded now.
     pub(super) fn seconds_to_wait(&self, cwd: &Path, id: &NativeId) -> Option<i64> {
         let chats = self.find_chats(cwd)?;
-        let short_id = chat_file::short_id(id.as_str());
         let now = (self.system.now)();
         let names = chats.list_file_names().into_iter();
         names
             .filter_map(|file| {
-                let name =
-                    chat_file::parse_file_name(&file).filter(|name| name.short_id == short_id)?;
+                let name = chat_file::parse_file_name(&file)
+                    .filter(|name| name.short_id == short_id(id))?;
                 chat_file::seconds_left_in_minute(name.minute, now)
             })
             .max()
@@ -315,10 +316,6 @@ fn copy_failure(id: &NativeId, error: &io::Error) -> GuardAction {
         error: error.to_string(),
         is_at_risk: false,
     }
-}
-
-fn short_id(id: &NativeId) -> &str {
-    chat_file::short_id(id.as_str())
 }
 
 /// Restores what a session has lost, from segue's copies.

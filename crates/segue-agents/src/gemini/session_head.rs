@@ -176,7 +176,7 @@ impl PartialHead {
 }
 
 /// Returns `true` for a command to Gemini CLI, because it does not describe the conversation.
-fn is_command(prompt: &str) -> bool {
+pub(super) fn is_command(prompt: &str) -> bool {
     prompt.trim_start().starts_with(['/', '?'])
 }
 
@@ -184,7 +184,6 @@ fn is_command(prompt: &str) -> bool {
 pub(super) fn is_log_content(bytes: &[u8], at_end: bool) -> bool {
     #[derive(Deserialize)]
     struct GeminiFileShape {
-        #[serde(default)]
         messages: Option<IgnoredAny>,
     }
     const LOG_LINE_PREFIXES: &[&[u8]] = &[b"{\"id\"", b"{\"$set\"", b"{\"$rewindTo\""];

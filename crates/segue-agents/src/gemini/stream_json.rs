@@ -51,7 +51,7 @@ impl GeminiStream {
             OutputLine::Json(value) => value,
             OutputLine::Noise(excerpt) => return GeminiEvent::Event(AgentEvent::Garbage(excerpt)),
         };
-        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let text = |key: &str| value[key].as_str();
         match text("type") {
             Some("init") => match check_session_id(&self.native_id, text("session_id")) {
                 Some(refusal) => GeminiEvent::Mismatched(refusal),
@@ -75,7 +75,7 @@ impl GeminiStream {
     }
 
     fn convert_tool_use(&mut self, value: &Value) -> GeminiEvent {
-        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = |key: &str| value[key].as_str().unwrap_or_default();
         let name = text("tool_name");
         let call = ToolCall {
             id: text("tool_id").to_owned(),
@@ -94,15 +94,12 @@ impl GeminiStream {
     }
 
     fn convert_tool_result(&mut self, value: &Value) -> GeminiEvent {
-        let text = |key: &str| value.get(key).and_then(Value::as_str);
+        let text = |key: &str| value[key].as_str();
         let open_call = text("tool_id").and_then(|id| self.open_calls.remove(id));
         let Some(mut call) = open_call else {
             return GeminiEvent::Event(AgentEvent::Unknown(value.clone().into()));
         };
-        let error = value
-            .get("error")
-            .and_then(|error| error.get("message"))
-            .and_then(Value::as_str);
+        let error = value["error"]["message"].as_str();
         call.status = match text("status") {
             Some("success") => ToolStatus::Completed,
             Some(_) | None => ToolStatus::Failed,
@@ -112,15 +109,11 @@ impl GeminiStream {
     }
 
     fn convert_result(&self, value: &Value) -> GeminiEvent {
-        let status = value.get("status").and_then(Value::as_str);
-        if status == Some("success") {
-            let usage = value.get("stats").map_or_else(Usage::default, parse_usage);
+        if value["status"] == "success" {
+            let usage = parse_usage(&value["stats"]);
             return GeminiEvent::Finished(build_turn_end(self.limited, usage));
         }
-        let message = value
-            .get("error")
-            .and_then(|error| error.get("message"))
-            .and_then(Value::as_str);
+        let message = value["error"]["message"].as_str();
         GeminiEvent::Failed(message.unwrap_or("no reason given").to_owned())
     }
 }
@@ -154,7 +147,7 @@ pub(super) fn is_limit_warning(message: &str) -> bool {
 /// Returns the usage of the process, which is that of the turn, because the process runs only one. Only the total
 /// includes thoughts.
 fn parse_usage(stats: &Value) -> Usage {
-    let count = |key: &str| stats.get(key).and_then(Value::as_u64);
+    let count = |key: &str| stats[key].as_u64();
     let (input, total) = (count("input_tokens"), count("total_tokens"));
     // A turn without a request to the model has no token counts.
     if total.unwrap_or(0) == 0 {

@@ -69,10 +69,7 @@ impl GeminiCwdResolver {
                 .flatten();
             paths.extend(entries.filter_map(|entry| read_project_root(&entry.ok()?.path())));
         }
-        let projects = fs::read(self.home.join("projects.json")).ok();
-        let projects =
-            projects.and_then(|json| serde_json::from_slice::<GeminiFileProjects>(&json).ok());
-        for (path, name) in projects.into_iter().flat_map(|file| file.projects) {
+        for (path, name) in read_project_names(&self.home) {
             names.insert(name, path.clone());
             paths.push(path);
         }
@@ -83,8 +80,15 @@ impl GeminiCwdResolver {
     }
 }
 
+/// Reads the short names of projects, by their working directories.
+pub(super) fn read_project_names(home: &Path) -> HashMap<String, String> {
+    let json = fs::read(home.join("projects.json")).unwrap_or_default();
+    let file = serde_json::from_slice::<GeminiFileProjects>(&json);
+    file.map(|file| file.projects).unwrap_or_default()
+}
+
 /// Reads the working directory that a project's directory contains.
-fn read_project_root(directory: &Path) -> Option<String> {
+pub(super) fn read_project_root(directory: &Path) -> Option<String> {
     let path = fs::read_to_string(directory.join(".project_root")).ok()?;
     let path = path.trim_end_matches(['\n', '\r']);
     (!path.is_empty()).then(|| path.to_owned())

@@ -10,22 +10,32 @@ use std::process::Command;
 
 use segue_core::id::NativeId;
 
+use crate::find_provider;
+
 /// Returns the arguments with which an agent's own program resumes a native session; `None` if they are unknown.
 #[must_use]
-pub fn resume_args(provider: &str, id: &NativeId) -> Option<[String; 2]> {
-    let resume_arg = match provider {
-        "claude" | "gemini" => "--resume",
-        "codex" => "resume",
-        "opencode" => "--session",
-        _ => return None,
-    };
-    Some([resume_arg.to_owned(), id.to_string()])
+pub fn resume_args(provider: &str, id: &NativeId) -> Option<Vec<String>> {
+    let args = find_provider(provider)?.session_commands.resume.iter();
+    Some(
+        args.copied()
+            .chain([id.as_str()])
+            .map(str::to_owned)
+            .collect(),
+    )
+}
+
+/// Returns the command with which the user resumes a native session in the agent's own program.
+#[must_use]
+pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
+    let args = resume_args(provider, id)?;
+    Some(format!("{provider} {}", args.join(" ")))
 }
 
 /// Returns the command with which the user restores a native session that its agent archived; `None` if it is unknown.
 #[must_use]
 pub fn unarchive_command(provider: &str, id: &NativeId) -> Option<String> {
-    (provider == "codex").then(|| format!("codex unarchive {id}"))
+    let args = find_provider(provider)?.session_commands.unarchive?;
+    Some(format!("{provider} {} {id}", args.join(" ")))
 }
 
 /// An agent's own program, ready to start.
@@ -109,7 +119,7 @@ mod tests {
             ("acp:opencode", None),
         ];
         for (provider, expected) in cases {
-            let expected = expected.map(|args| args.map(str::to_owned));
+            let expected = expected.map(|args| args.map(str::to_owned).to_vec());
             assert_eq!(resume_args(provider, &id), expected, "{provider}");
         }
     }

@@ -1,23 +1,21 @@
 //! Commands of an agent's own program for its sessions: delete and import.
 //!
 //! Codex and opencode have databases next to their files or instead of them, so only their own programs can do this
-//! correctly. Claude Code has no such command. segue does not use that of Gemini CLI: every start of Gemini CLI may
-//! delete other sessions, and it exits successfully even if it deleted nothing.
+//! correctly.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use segue_core::id::NativeId;
-use tokio::io::AsyncReadExt;
 
-use crate::Exit;
-use crate::process::{AgentProcess, LeashCommand, ProgramSpec};
+use crate::descriptor::ProviderDescriptor;
+use crate::process::program::run_program;
+use crate::process::{LeashCommand, ProgramSpec};
+use crate::{Exit, find_provider};
 
 /// Time limit for a program; the programs start in a second or two.
 const COMMAND_TIMEOUT: Duration = Duration::from_mins(2);
-/// Maximum number of bytes to read from a program's answer.
-const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 /// Failure of an agent's program to run a command for a session.
 #[derive(Debug, thiserror::Error)]
@@ -52,42 +50,10 @@ pub enum NativeCliError {
 /// A program that has commands for its sessions.
 #[derive(Debug, Clone)]
 pub struct NativeCli {
-    kind: NativeCliKind,
+    descriptor: &'static ProviderDescriptor,
     program: PathBuf,
     env: Vec<(OsString, OsString)>,
     leash: LeashCommand,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NativeCliKind {
-    Codex,
-    Opencode,
-}
-
-impl NativeCliKind {
-    fn for_agent(agent: &str) -> Option<Self> {
-        match agent {
-            "codex" => Some(Self::Codex),
-            "opencode" => Some(Self::Opencode),
-            _ => None,
-        }
-    }
-
-    fn agent_name(self) -> &'static str {
-        match self {
-            Self::Codex => "codex",
-            Self::Opencode => "opencode",
-        }
-    }
-
-    fn delete_args(self, id: &NativeId) -> Vec<OsString> {
-        let args: &[&str] = match self {
-            Self::Codex => &["delete", "--force"],
-            Self::Opencode => &["session", "delete"],
-        };
-        let args = args.iter().copied().chain([id.as_str()]);
-        args.map(OsString::from).collect()
-    }
 }
 
 impl NativeCli {
@@ -99,11 +65,13 @@ impl NativeCli {
         env: &[(String, String)],
         leash: &LeashCommand,
     ) -> Option<Self> {
+        let descriptor = find_provider(agent)?;
+        descriptor.session_commands.delete?;
+        let env = env.iter();
         Some(Self {
-            kind: NativeCliKind::for_agent(agent)?,
+            descriptor,
             program: program.to_owned(),
             env: env
-                .iter()
                 .map(|(name, value)| (name.into(), value.into()))
                 .collect(),
             leash: leash.clone(),
@@ -113,13 +81,18 @@ impl NativeCli {
     /// Returns the name of the agent.
     #[must_use]
     pub fn agent(&self) -> &'static str {
-        self.kind.agent_name()
+        self.descriptor.name
     }
 
     /// Returns the command that deletes a session, as the user would type it.
     #[must_use]
     pub fn delete_command(&self, id: &NativeId) -> String {
-        self.format_command(&self.kind.delete_args(id))
+        self.format_command(&self.delete_args(id))
+    }
+
+    fn delete_args(&self, id: &NativeId) -> Vec<OsString> {
+        let args = self.descriptor.session_commands.delete.unwrap_or_default();
+        build_args(args, id.as_str().as_ref())
     }
 
     fn format_command(&self, args: &[OsString]) -> String {
@@ -130,18 +103,16 @@ impl NativeCli {
 
     /// Deletes a session with the agent's program.
     pub async fn delete_session(&self, id: &NativeId, cwd: &Path) -> Result<(), NativeCliError> {
-        self.run_command(&self.kind.delete_args(id), cwd).await
+        self.run_command(&self.delete_args(id), cwd).await
     }
 
     /// Imports an exported session with the agent's program. Returns `false` if the program has no command for this.
     pub async fn import_session(&self, export: &Path, cwd: &Path) -> Result<bool, NativeCliError> {
-        match self.kind {
-            NativeCliKind::Codex => Ok(false),
-            NativeCliKind::Opencode => {
-                let args = ["import".into(), export.as_os_str().to_owned()];
-                self.run_command(&args, cwd).await.map(|()| true)
-            }
-        }
+        let Some(args) = self.descriptor.session_commands.import else {
+            return Ok(false);
+        };
+        let args = build_args(args, export.as_os_str());
+        self.run_command(&args, cwd).await.map(|()| true)
     }
 
     async fn run_command(&self, args: &[OsString], cwd: &Path) -> Result<(), NativeCliError> {
@@ -152,39 +123,30 @@ impl NativeCli {
             env: &self.env,
             cwd,
         };
-        let start_result = AgentProcess::start(&self.leash, &program);
-        let (mut process, stdin, stdout) =
-            start_result.map_err(|source| NativeCliError::NotStarted {
-                command: command.clone(),
-                source,
-            })?;
-        drop(stdin);
-        let mut output = Vec::new();
-        let mut stdout = stdout.take(MAX_OUTPUT_BYTES);
-        let reading = stdout.read_to_end(&mut output);
-        let ended_in_time = tokio::time::timeout(COMMAND_TIMEOUT, reading).await.is_ok();
-        let exit = if ended_in_time {
-            process.wait_for_exit().await
-        } else {
-            Exit::StillRunning
-        };
-        let stderr = process.stderr();
-        process.stop().await;
-        match exit {
-            Exit::Code(0) => Ok(()),
-            Exit::StillRunning => Err(NativeCliError::TimedOut { command }),
-            exit => Err(NativeCliError::Failed {
+        let output = run_program(&program, &self.leash, COMMAND_TIMEOUT).await;
+        let output = output.map_err(|source| NativeCliError::NotStarted {
+            command: command.clone(),
+            source,
+        })?;
+        match output.exit {
+            Some(Exit::Code(0)) => Ok(()),
+            Some(Exit::StillRunning) | None => Err(NativeCliError::TimedOut { command }),
+            Some(exit) => Err(NativeCliError::Failed {
                 command,
                 exit,
-                last_line: last_output_line(&stderr, &output),
+                last_line: last_output_line(&output.stderr, &output.stdout),
             }),
         }
     }
 }
 
+fn build_args(args: &[&str], last: &OsStr) -> Vec<OsString> {
+    let args = args.iter().map(OsString::from);
+    args.chain([last.to_owned()]).collect()
+}
+
 /// Returns the last line that a program wrote, preferably to its error output.
-fn last_output_line(stderr: &str, stdout: &[u8]) -> String {
-    let stdout = String::from_utf8_lossy(stdout);
+fn last_output_line(stderr: &str, stdout: &str) -> String {
     let mut lines = stdout.lines().chain(stderr.lines()).map(str::trim);
     let last_line = lines.rfind(|line| !line.is_empty());
     last_line.unwrap_or("no reason given").to_owned()
@@ -225,7 +187,7 @@ mod tests {
             (" \n", "", "no reason given"),
         ];
         for (stderr, stdout, expected) in cases {
-            assert_eq!(last_output_line(stderr, stdout.as_bytes()), expected);
+            assert_eq!(last_output_line(stderr, stdout), expected);
         }
     }
 }

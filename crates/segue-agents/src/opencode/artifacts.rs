@@ -8,8 +8,7 @@ mod layout;
 
 use std::fs::File;
 use std::io::{BufReader, Write};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
 use jiff::Timestamp;
 use segue_core::id::NativeId;
@@ -18,9 +17,7 @@ use super::OpencodeReader;
 use super::database::OpencodeDatabase;
 use super::storage::is_database;
 use crate::reader::artifacts::{ArtifactCollector, list_directory};
-use crate::{
-    ArchiveError, ArtifactRole, Reader, SessionArtifacts, SessionLocation, SessionStorage,
-};
+use crate::{ArchiveError, ArtifactRole, SessionArtifacts, SessionLocation, SessionStorage};
 
 /// Maximum nesting of sub-agents, which also ends a cycle.
 const MAX_SUBAGENT_DEPTH: usize = 8;
@@ -83,10 +80,6 @@ impl SessionStorage for OpencodeReader {
         let file = File::open(export).map_err(|error| ArchiveError::io("read", export, error))?;
         layout::write_layout(BufReader::new(file), &home.join("storage"))
             .map_err(|error| ArchiveError::io("unpack", export, error))
-    }
-
-    fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader> {
-        Arc::new(Self::new(home))
     }
 }
 

@@ -328,10 +328,7 @@ impl Records for OpencodeRecords {
                 continue;
             }
             let title = self.title.take();
-            let title_event = title.map(|title| RecordEvent::TitleChanged {
-                title,
-                record_key: None,
-            });
+            let title_event = title.map(RecordEvent::title);
             return Ok(Some(NativeRecord {
                 mark: Mark::Id(id),
                 at: output.at,

@@ -9,25 +9,21 @@ use serde_json::Number;
 use serde_json::value::RawValue;
 
 use crate::reader::borrowed_json::JsonText;
-use crate::reader::injected_text::{OPENCODE_INJECTED_PREFIXES, has_any_prefix};
+use crate::reader::has_any_prefix;
 use crate::reader::line_format::{LineEvents, MalformedLine};
 use crate::{KeyedMessage, RecordEvent};
 
 /// A session, with the fields that segue reads.
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", bound(deserialize = "'de: 'a"))]
 pub(super) struct OpencodeFileSession<'a> {
-    #[serde(borrow, default, rename = "parentID")]
+    #[serde(rename = "parentID")]
     pub(super) parent_id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) directory: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) title: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) version: Option<JsonText<'a>>,
     #[serde(default)]
     pub(super) time: OpencodeFileTimes,
-    #[serde(borrow, default)]
     pub(super) revert: Option<OpencodeFileRevert<'a>>,
 }
 
@@ -49,10 +45,11 @@ impl OpencodeFileSession<'_> {
 }
 
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct OpencodeFileRevert<'a> {
-    #[serde(borrow, rename = "messageID")]
+    #[serde(rename = "messageID")]
     pub(super) message_id: JsonText<'a>,
-    #[serde(borrow, default, rename = "partID")]
+    #[serde(rename = "partID")]
     pub(super) part_id: Option<JsonText<'a>>,
 }
 
@@ -71,25 +68,22 @@ pub(super) fn parse_timestamp(time: Option<&Number>) -> Option<Timestamp> {
 
 /// A message without its parts.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct OpencodeFileMessageInfo<'a> {
-    #[serde(borrow)]
     pub(super) role: JsonText<'a>,
     #[serde(default)]
     pub(super) time: OpencodeFileTimes,
-    #[serde(borrow, default)]
     pub(super) finish: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) error: Option<OpencodeFileError<'a>>,
     /// Flag that an answer is a summary, or the changes that resulted from a prompt.
-    #[serde(borrow, default)]
     pub(super) summary: Option<&'a RawValue>,
-    #[serde(borrow, default, rename = "modelID")]
+    #[serde(rename = "modelID")]
     pub(super) model: Option<JsonText<'a>>,
 }
 
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct OpencodeFileError<'a> {
-    #[serde(borrow, default)]
     pub(super) name: Option<JsonText<'a>>,
 }
 
@@ -112,32 +106,21 @@ impl OpencodeFileMessageInfo<'_> {
 
 /// A part of a message. Its type determines which fields it has.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct OpencodeFilePart<'a> {
-    #[serde(borrow)]
     pub(super) r#type: JsonText<'a>,
-    #[serde(borrow, default)]
     pub(super) text: Option<JsonText<'a>>,
-    #[serde(default)]
     pub(super) synthetic: Option<bool>,
-    #[serde(default)]
     pub(super) ignored: Option<bool>,
-    #[serde(default)]
     pub(super) time: Option<OpencodeFileTimes>,
-    #[serde(borrow, default)]
     pub(super) tool: Option<JsonText<'a>>,
-    #[serde(borrow, default, rename = "callID")]
+    #[serde(rename = "callID")]
     pub(super) call_id: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) state: Option<OpencodeFileToolState<'a>>,
-    #[serde(borrow, default)]
     pub(super) mime: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) url: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) prompt: Option<JsonText<'a>>,
-    #[serde(default)]
     pub(super) tokens: Option<OpencodeFileTokens>,
-    #[serde(default)]
     pub(super) cost: Option<Number>,
 }
 
@@ -151,16 +134,12 @@ impl OpencodeFilePart<'_> {
 
 /// State of a tool call.
 #[derive(Deserialize)]
+#[serde(bound(deserialize = "'de: 'a"))]
 pub(super) struct OpencodeFileToolState<'a> {
-    #[serde(borrow, default)]
     pub(super) status: Option<JsonText<'a>>,
-    #[serde(borrow, default)]
     pub(super) input: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) output: Option<&'a RawValue>,
-    #[serde(borrow, default)]
     pub(super) error: Option<&'a RawValue>,
-    #[serde(default)]
     pub(super) time: Option<OpencodeFileTimes>,
 }
 
@@ -330,10 +309,8 @@ impl OpencodeEventCollector {
     pub(super) fn finish(mut self, info: &OpencodeFileMessageInfo<'_>) -> LineEvents {
         if self.is_user {
             if !self.prompt_parts.is_empty() {
-                let at = self.at.unwrap_or(Timestamp::UNIX_EPOCH);
-                let message = Message::new(Role::User, self.prompt_parts, at);
-                self.events
-                    .push(RecordEvent::Prompt(KeyedMessage { key: None, message }));
+                let prompt = RecordEvent::prompt(None, self.prompt_parts, self.at);
+                self.events.push(prompt);
             }
         } else if let Some(summary) = self.summary {
             // A summary does not end a turn: an interrupted turn continues after it.
@@ -363,7 +340,7 @@ pub(super) fn user_part(file_part: &OpencodeFilePart<'_>) -> Option<Part> {
         _ => None,
     };
     let text = text.filter(|text| {
-        !text.trim().is_empty() && !has_any_prefix(text, OPENCODE_INJECTED_PREFIXES)
+        !text.trim().is_empty() && !has_any_prefix(text, super::OPENCODE_PROVIDER.injected_prefixes)
     });
     text.map(|text| Part::Text(text.to_owned()))
 }

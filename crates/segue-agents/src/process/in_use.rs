@@ -12,6 +12,8 @@ use rustix::process::{Pid, test_kill_process};
 use segue_core::id::NativeId;
 use serde::Deserialize;
 
+use crate::reader::artifacts::list_names;
+
 /// A process that is using a native session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProcessUsingSession {
@@ -29,12 +31,6 @@ pub enum ProcessFilter {
     /// Processes that segue did not start. Agents of segue do not count, because a lease protects the sessions that
     /// they use.
     Foreign,
-}
-
-/// Returns `true` if the agent has the session file open for as long as it uses the session.
-#[must_use]
-pub fn has_file_open_while_in_use(agent: &str) -> bool {
-    agent == "codex"
 }
 
 /// Returns a process that is using a session. `files` contain the session, and `home` is the agent's home directory.
@@ -167,12 +163,6 @@ fn is_open_for_writing(proc_dir: &Path, descriptor: &str) -> bool {
     flags.is_some_and(|flags| flags & 3 != 0)
 }
 
-fn list_names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.collect()
-}
-
 /// Returns a process and its ancestors. A shell that runs a `segue` command to delete a session has the id on its
 /// command line, too.
 fn list_lineage(pid: u32) -> Vec<u32> {
@@ -202,7 +192,6 @@ fn read_stat_field(pid: u32, field: usize) -> Option<u64> {
 struct ClaudeRegistration {
     pid: u32,
     session_id: String,
-    #[serde(default)]
     proc_start: Option<String>,
 }
 

@@ -1,45 +1,13 @@
-//! Agents that segue supports, and their detection on this machine.
+//! Lookup of programs on this machine, and short runs of them.
 
 use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_core::id::NativeId;
 use tokio::io::AsyncReadExt;
 
-use crate::process::{AgentProcess, LeashCommand, ProgramSpec};
-
-/// An agent program with its default name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KnownAgent {
-    /// Name of the provider.
-    pub provider: &'static str,
-    /// Name of the program.
-    pub program: &'static str,
-}
-
-/// Agents that segue supports, in order of preference.
-pub const KNOWN_AGENTS: [KnownAgent; 3] = [
-    KnownAgent {
-        provider: "claude",
-        program: "claude",
-    },
-    KnownAgent {
-        provider: "codex",
-        program: "codex",
-    },
-    KnownAgent {
-        provider: "gemini",
-        program: "gemini",
-    },
-];
-
-/// Returns the command with which the user resumes a native session in the agent's own program.
-#[must_use]
-pub fn resume_command(provider: &str, id: &NativeId) -> Option<String> {
-    let args = crate::native_cli::resume::resume_args(provider, id)?;
-    Some(format!("{provider} {}", args.join(" ")))
-}
+use crate::process::{AgentProcess, Exit, LeashCommand, ProgramSpec};
 
 /// Returns the first executable of that name in the directories of `path`, the value of a `PATH` variable.
 #[must_use]
@@ -57,15 +25,56 @@ fn is_executable(path: &Path) -> bool {
 /// Maximum number of bytes to read from a program's answer.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
+/// Output of a program.
+pub(crate) struct ProgramOutput {
+    /// Exit status. `None` if the program was ended because it took too long.
+    pub(crate) exit: Option<Exit>,
+    /// Beginning of the output.
+    pub(crate) stdout: String,
+    /// End of the error output.
+    pub(crate) stderr: String,
+}
+
+/// Runs a program without input until it closes its output, and then ends it.
+pub(crate) async fn run_program(
+    program: &ProgramSpec<'_>,
+    leash: &LeashCommand,
+    timeout: Duration,
+) -> io::Result<ProgramOutput> {
+    let (mut process, stdin, stdout) = AgentProcess::start(leash, program)?;
+    drop(stdin);
+    let mut bytes = Vec::new();
+    let mut stdout = stdout.take(MAX_OUTPUT_BYTES);
+    let reading = stdout.read_to_end(&mut bytes);
+    let exit = match tokio::time::timeout(timeout, reading).await {
+        Ok(_) => Some(process.wait_for_exit().await),
+        Err(_) => None,
+    };
+    let stderr = process.stderr();
+    process.stop().await;
+    Ok(ProgramOutput {
+        exit,
+        stdout: String::from_utf8_lossy(&bytes).into_owned(),
+        stderr,
+    })
+}
+
 /// Returns the first line that a program prints for `--version`; `None` if it does not end in time.
-pub async fn query_version(
+pub(crate) async fn query_version(
     program: &Path,
+    env: &[(OsString, OsString)],
     leash: &LeashCommand,
     timeout: Duration,
 ) -> Option<String> {
-    let output =
-        read_program_output(program, &["--version"], Path::new("/"), leash, timeout).await?;
-    let mut lines = output.lines().map(str::trim);
+    let program = ProgramSpec {
+        path: program,
+        args: &["--version".into()],
+        env,
+        cwd: Path::new("/"),
+    };
+    let output = run_program(&program, leash, timeout).await.ok()?;
+    output.exit?;
+    let mut lines = output.stdout.lines().map(str::trim);
     lines.find(|line| !line.is_empty()).map(str::to_owned)
 }
 
@@ -78,21 +87,12 @@ pub async fn read_program_output(
     timeout: Duration,
 ) -> Option<String> {
     let args: Vec<OsString> = args.iter().map(Into::into).collect();
-    let program_spec = ProgramSpec {
+    let program = ProgramSpec {
         path: program,
         args: &args,
         env: &[],
         cwd,
     };
-    let (process, stdin, stdout) = AgentProcess::start(leash, &program_spec).ok()?;
-    drop(stdin);
-    let mut output = Vec::new();
-    let read_result = tokio::time::timeout(
-        timeout,
-        stdout.take(MAX_OUTPUT_BYTES).read_to_end(&mut output),
-    )
-    .await;
-    process.stop().await;
-    read_result.ok()?.ok()?;
-    Some(String::from_utf8_lossy(&output).into_owned())
+    let output = run_program(&program, leash, timeout).await.ok()?;
+    output.exit.map(|_| output.stdout)
 }

@@ -6,12 +6,11 @@ use std::fs::{self, Metadata};
 use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use jiff::Timestamp;
 use segue_core::id::NativeId;
 
-use crate::{ArchiveError, Reader, SessionLocation};
+use crate::{ArchiveError, SessionLocation};
 
 /// Access to the artifacts of one agent's sessions.
 pub trait SessionStorage: Send + Sync {
@@ -46,9 +45,6 @@ pub trait SessionStorage: Send + Sync {
             "reading exports of this agent is not supported",
         ))
     }
-
-    /// Returns a reader for this agent with another home directory.
-    fn reader_for_home(&self, home: PathBuf) -> Arc<dyn Reader>;
 }
 
 /// Artifacts of one native session.
@@ -264,6 +260,13 @@ pub fn list_directory(directory: &Path) -> Vec<PathBuf> {
         .collect();
     paths.sort_unstable();
     paths
+}
+
+/// Returns the names of a directory's entries. Empty if the directory can't be read.
+pub(crate) fn list_names(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    names.collect()
 }
 
 /// Returns the modification time of a file, or the Unix epoch if the time is not available.

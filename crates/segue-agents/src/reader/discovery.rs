@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use crate::ReadError;
+use crate::{ReadError, modification_time};
 
 /// A native session on disk, described by names and sizes only.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,12 +95,11 @@ impl SessionScan {
         };
         match data {
             Ok(data) if data.is_file() => {
-                let modified = data.modified().ok().and_then(|at| at.try_into().ok());
                 self.locations.push(SessionLocation {
                     path,
                     id_hint: id,
                     size: data.len(),
-                    modified: modified.unwrap_or(Timestamp::UNIX_EPOCH),
+                    modified: modification_time(&data),
                     archived,
                 });
             }

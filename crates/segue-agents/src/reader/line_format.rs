@@ -326,6 +326,11 @@ pub(crate) fn complete_lines(bytes: &[u8], at_end: bool) -> impl Iterator<Item =
     lines.filter(|line| !line.is_empty())
 }
 
+/// Returns `true` if bytes contain other bytes.
+pub(crate) fn contains_bytes(bytes: &[u8], needle: &[u8]) -> bool {
+    memmem::find(bytes, needle).is_some()
+}
+
 /// Returns the time after the last occurrence of a JSON key, for example `"timestamp":`. Does not parse the lines.
 pub(crate) fn find_last_timestamp(bytes: &[u8], key: &[u8]) -> Option<Timestamp> {
     let key_offset = memmem::rfind(bytes, key)?;

@@ -1,7 +1,7 @@
 //! Records of a native session.
 
 use jiff::Timestamp;
-use segue_core::session::{Message, Title, TurnState, Usage};
+use segue_core::session::{Message, Part, Role, Title, TurnState, Usage};
 use segue_core::spend::Cost;
 
 use crate::{Mark, ReadError};
@@ -61,6 +61,31 @@ pub enum RecordEvent {
     },
 }
 
+impl RecordEvent {
+    /// Creates the event of a prompt.
+    pub(crate) fn prompt(key: Option<&str>, parts: Vec<Part>, at: Option<Timestamp>) -> Self {
+        Self::Prompt(KeyedMessage::new(key, Role::User, parts, at))
+    }
+
+    /// Creates the event of a message within a turn.
+    pub(crate) fn message(
+        key: Option<&str>,
+        role: Role,
+        parts: Vec<Part>,
+        at: Option<Timestamp>,
+    ) -> Self {
+        Self::Message(KeyedMessage::new(key, role, parts, at))
+    }
+
+    /// Creates the event of a title that names no record.
+    pub(crate) fn title(title: Title) -> Self {
+        Self::TitleChanged {
+            title,
+            record_key: None,
+        }
+    }
+}
+
 /// Position to which a conversation is rewound.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RewindTarget {
@@ -81,6 +106,15 @@ pub struct KeyedMessage {
     pub key: Option<String>,
     /// The message itself.
     pub message: Message,
+}
+
+impl KeyedMessage {
+    fn new(key: Option<&str>, role: Role, parts: Vec<Part>, at: Option<Timestamp>) -> Self {
+        Self {
+            key: key.map(str::to_owned),
+            message: Message::new(role, parts, at.unwrap_or(Timestamp::UNIX_EPOCH)),
+        }
+    }
 }
 
 /// Counts of content that could not be read. Such content does not end a read.

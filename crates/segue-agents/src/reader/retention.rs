@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::SignedDuration;
 use serde_json::Value;
 
-use crate::{claude, gemini};
+use crate::find_provider;
 
 /// Directories in which settings are searched.
 #[derive(Debug, Clone)]
@@ -60,12 +60,7 @@ pub enum AgeSource {
 /// Returns the rules by which an agent deletes sessions automatically. `None` if they are not known.
 #[must_use]
 pub fn provider_retention(provider: &str, dirs: &SettingsDirs) -> Option<Retention> {
-    match provider {
-        "claude" => Some(claude::read_retention(dirs)),
-        "gemini" => Some(gemini::read_retention(dirs)),
-        "codex" | "opencode" => Some(Retention::Unlimited),
-        _ => None,
-    }
+    find_provider(provider).map(|descriptor| (descriptor.read_retention)(dirs))
 }
 
 /// Reads a file of settings. `None` if it is missing or can't be parsed.

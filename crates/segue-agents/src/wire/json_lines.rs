@@ -3,7 +3,7 @@
 //! Reading and writing run in separate tasks, so that neither side can block the other. The number of unread lines is
 //! limited. Output that is not JSON is returned as noise and never stops the reading.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -33,7 +33,7 @@ pub(crate) enum OutputLine {
 
 /// A running program that exchanges JSON lines.
 pub(crate) struct JsonLineProcess {
-    program: String,
+    program: PathBuf,
     process: AgentProcess,
     input: Option<mpsc::UnboundedSender<Vec<u8>>>,
     lines: mpsc::Receiver<OutputLine>,
@@ -56,38 +56,24 @@ impl JsonLineSender {
 }
 
 impl JsonLineProcess {
-    /// Starts a program. Sends the process identity to `request.process_sender` as soon as the process
-    /// runs.
+    /// Starts a program. Sends the process identity to `request.process_sender` as soon as the process runs.
     pub(crate) fn start(
         leash: &LeashCommand,
         program: &ProgramSpec<'_>,
         request: &OpenRequest,
     ) -> Result<Self, AgentError> {
-        let wire = Self::start_unreported(leash, program)?;
-        request.process_sender.send_replace(wire.process.identity());
-        Ok(wire)
-    }
-
-    /// Starts a program without reporting its process identity.
-    pub(crate) fn start_unreported(
-        leash: &LeashCommand,
-        program: &ProgramSpec<'_>,
-    ) -> Result<Self, AgentError> {
         if !program.cwd.is_dir() {
             return Err(AgentError::DirectoryMissing(program.cwd.to_owned()));
         }
-        let name = program.path.display().to_string();
-        let (process, stdin, stdout) =
-            AgentProcess::start(leash, program).map_err(|source| AgentError::NotStarted {
-                program: name.clone(),
-                source,
-            })?;
+        let (process, stdin, stdout) = AgentProcess::start(leash, program)
+            .map_err(|source| AgentError::not_started(program.path, source))?;
+        request.process_sender.send_replace(process.identity());
         let (input, write_queue) = mpsc::unbounded_channel();
         tokio::spawn(write_input(stdin, write_queue));
         let (line_sender, lines) = mpsc::channel(MAX_UNREAD_LINES);
         tokio::spawn(read_output(stdout, line_sender));
         Ok(Self {
-            program: name,
+            program: program.path.to_owned(),
             process,
             input: Some(input),
             lines,
@@ -157,10 +143,7 @@ impl JsonLineProcess {
         let exit = self.process.wait_for_exit().await;
         let stderr = self.process.stderr();
         if exit == Exit::Code(CANNOT_START_EXIT_CODE) {
-            return AgentError::NotStarted {
-                program: self.program.clone(),
-                source: std::io::Error::other(stderr),
-            };
+            return AgentError::not_started(&self.program, std::io::Error::other(stderr));
         }
         AgentError::Crashed {
             operation,

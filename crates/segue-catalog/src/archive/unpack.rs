@@ -4,6 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use segue_agents::find_provider;
+
 use super::pack::hash_file;
 use super::restore::{RestoredFileTimes, restore_file};
 use super::{ArchivedSession, create_private_dir, manifest};
@@ -23,7 +25,7 @@ pub(super) fn unpack_copy(
         hash_file(&manifest).map_err(|error| ArchiveError::io("read", &manifest, error))?;
     let hash_path = target_dir.join(MANIFEST_HASH_FILE_NAME);
     if fs::read_to_string(&hash_path).is_ok_and(|stored_hash| stored_hash == hash)
-        && let Ok(unpacked) = locate_session(entry, storage, target_dir)
+        && let Ok(unpacked) = locate_session(entry, target_dir)
     {
         // The write updates the time of the file, which `remove_least_recently_used` reads as the time of the last use.
         let _ = fs::write(&hash_path, &hash);
@@ -41,7 +43,7 @@ pub(super) fn unpack_copy(
             storage.unpack_export(&path, target_dir)?;
         }
     }
-    let unpacked = locate_session(entry, storage, target_dir)?;
+    let unpacked = locate_session(entry, target_dir)?;
     fs::write(&hash_path, hash).map_err(failed)?;
     Ok(unpacked)
 }
@@ -64,10 +66,11 @@ pub(super) fn remove_least_recently_used(
 
 fn locate_session(
     entry: &ArchivedSession,
-    storage: &dyn SessionStorage,
     target_dir: &Path,
 ) -> Result<(Arc<dyn Reader>, SessionLocation), ArchiveError> {
-    let reader = storage.reader_for_home(target_dir.to_owned());
+    let descriptor = find_provider(entry.manifest.provider.as_str())
+        .ok_or_else(|| ArchiveError::NotFound(entry.manifest.id.to_string()))?;
+    let reader = (descriptor.new_reader)(target_dir.to_owned(), Path::new("/"));
     let id = &entry.manifest.id;
     let mut locations = reader.scan_sessions().locations.into_iter();
     let is_match = |location: &SessionLocation| {

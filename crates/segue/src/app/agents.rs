@@ -9,8 +9,8 @@ use jiff::Timestamp;
 use segue_agents::exec::{self, NativeCommand};
 use segue_agents::known;
 use segue_agents::{
-    Agent, AgentHost, NativeCli, Provider, ProviderSettings, SystemFns, Transport, UnattendedGuard,
-    acp_provider, claude_provider, codex_provider, gemini_provider, rehearsal_agent,
+    Agent, AgentHost, NativeCli, PROVIDERS, Provider, ProviderSettings, SystemFns, Transport,
+    UnattendedGuard, build_provider, find_provider, rehearsal_agent,
 };
 use segue_catalog::{Archive, Trash};
 use segue_core::agent::{McpEndpoint, McpServer};
@@ -51,8 +51,7 @@ pub(crate) fn build_agents(home: &Path, config: &Config) -> Vec<Arc<Provider>> {
                 settings.adapter = None;
                 host.search_path = OsString::new();
             }
-            build_provider(&id, configured_agent, &settings, &host)
-                .with_program(settings.program.as_ref())
+            build_provider(&id, &settings, &host).with_program(settings.program.as_ref())
         })
         .filter(|provider| !provider.transports().is_empty())
         .map(Arc::new)
@@ -84,18 +83,14 @@ pub(crate) fn unattended_guard(home: &Path, config: &Config) -> Option<Unattende
 /// Builds the service for archive and trash, with the programs that have commands for their own sessions.
 pub(super) fn build_archive_service(home: &Path, config: &Config) -> ArchiveService {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let configured_agents = [
-        ConfiguredAgent::Codex,
-        ConfiguredAgent::Acp("opencode".to_owned()),
-    ]
-    .into_iter();
-    let native_clis = configured_agents.filter_map(|configured_agent| {
-        let agent = config.agents.get(&configured_agent);
-        let name = match &configured_agent {
-            ConfiguredAgent::Acp(name) => name.as_str(),
-            _ => "codex",
-        };
-        let program = configured_program(agent, &path).or_else(|| known::find_program(name, &path));
+    let with_commands = PROVIDERS
+        .into_iter()
+        .filter(|descriptor| descriptor.session_commands.delete.is_some());
+    let native_clis = with_commands.filter_map(|descriptor| {
+        let name = descriptor.name;
+        let agent = config.agents.get(&ConfiguredAgent::for_native(name));
+        let program = configured_program(agent, &path)
+            .or_else(|| known::find_program(descriptor.program, &path));
         let env = agent.map_or(&[][..], |agent| &agent.env);
         let program = program.filter(|program| program.is_file())?;
         NativeCli::new(name, &program, env, &leash())
@@ -106,20 +101,6 @@ pub(super) fn build_archive_service(home: &Path, config: &Config) -> ArchiveServ
         exports_dir: home.join("tmp"),
         guard_dir: agent_files_dir(home),
         native_clis: native_clis.collect(),
-    }
-}
-
-fn build_provider(
-    id: &ProviderId,
-    configured_agent: &ConfiguredAgent,
-    settings: &ProviderSettings,
-    host: &AgentHost,
-) -> Provider {
-    match configured_agent {
-        ConfiguredAgent::Claude => claude_provider(settings, host),
-        ConfiguredAgent::Codex => codex_provider(settings, host),
-        ConfiguredAgent::Gemini => gemini_provider(settings, host),
-        ConfiguredAgent::Acp(_) => acp_provider(id, settings, host),
     }
 }
 
@@ -232,14 +213,14 @@ pub(super) fn native_home(
         let value = configured.or_else(|| std::env::var_os(variable));
         value.filter(|value| !value.is_empty()).map(PathBuf::from)
     };
-    let default_dir = |directory: &str| base.home_dir().join(directory);
+    let data_dir = base.data_dir();
     Some(match configured_agent {
-        ConfiguredAgent::Claude => {
-            env_path("CLAUDE_CONFIG_DIR").unwrap_or_else(|| default_dir(".claude"))
+        ConfiguredAgent::Acp(name) => data_dir.join(name),
+        _ => {
+            let descriptor = find_provider(&configured_agent.name())?;
+            descriptor
+                .home
+                .resolve(env_path, base.home_dir(), &data_dir)
         }
-        ConfiguredAgent::Codex => env_path("CODEX_HOME").unwrap_or_else(|| default_dir(".codex")),
-        ConfiguredAgent::Gemini => env_path("GEMINI_CLI_HOME")
-            .map_or_else(|| default_dir(".gemini"), |home| home.join(".gemini")),
-        ConfiguredAgent::Acp(name) => base.data_dir().join(name),
     })
 }

@@ -8,8 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_agents::known::KNOWN_AGENTS;
-use segue_agents::{Agent, Provider, Transport};
+use segue_agents::{Agent, PROVIDERS, Provider, Transport};
 use segue_api::doctor::{AgentDiagnosis, DoctorReport, StoreDiagnosis, TransportDiagnosis};
 use segue_api::text::ShellActions;
 use segue_catalog::Catalog;
@@ -109,9 +108,9 @@ async fn probe_agents() -> Result<Vec<AgentReport>, CliError> {
         .map(|provider| provider.provider().as_str())
         .collect();
     // Common agents are listed even if they are not installed.
-    for known_agent in KNOWN_AGENTS {
-        if !names.contains(&known_agent.provider) {
-            names.push(known_agent.provider);
+    for known_agent in PROVIDERS.iter().filter(|agent| agent.driver.is_some()) {
+        if !names.contains(&known_agent.name) {
+            names.push(known_agent.name);
         }
     }
     let mut reports = Vec::new();

@@ -5,24 +5,12 @@ use segue_core::scope::RoleName;
 use tokio::sync::watch;
 
 use super::*;
+use crate::provider::test_host;
 
 fn settings() -> ProviderSettings {
     ProviderSettings {
         program: Some("/bin/claude".into()),
         ..ProviderSettings::default()
-    }
-}
-
-fn host() -> AgentHost {
-    AgentHost {
-        leash: LeashCommand {
-            program: "/bin/leash".into(),
-            args: Vec::new(),
-        },
-        version: "0",
-        agent_files_dir: PathBuf::new(),
-        search_path: OsString::new(),
-        system: crate::provider::TEST_SYSTEM_FNS,
     }
 }
 
@@ -43,7 +31,7 @@ fn request() -> OpenRequest {
 
 fn build_args(settings: &ProviderSettings, request: &OpenRequest, is_resumed: bool) -> Vec<String> {
     let id = NativeId::parse("9302dd58-738b-4fd3-a52b-d0d6bad0873a").unwrap();
-    let agent = ClaudeAgent::new("/bin/claude".into(), settings, &host());
+    let agent = ClaudeAgent::new(Path::new("/bin/claude"), settings, &test_host());
     let session_start = if is_resumed {
         ClaudeSessionStart::Resumed(&id)
     } else {
@@ -77,7 +65,7 @@ fn a_branch_does_not_modify_the_source_session() {
         source_id: &id("old"),
         last_record: "record",
     };
-    let agent = ClaudeAgent::new("/bin/claude".into(), &settings(), &host());
+    let agent = ClaudeAgent::new(Path::new("/bin/claude"), &settings(), &test_host());
     let args = agent.build_args(&request(), ClaudeSessionStart::Branched(branch), None);
     for expected in [
         "--resume=old",
@@ -155,7 +143,7 @@ fn mcp_servers_are_written_to_a_file_and_only_segues_own_is_allowed_and_always_l
 #[test]
 fn transports_are_in_the_configured_order() {
     let names = |settings: &ProviderSettings| -> Vec<&str> {
-        let provider = claude_provider(settings, &host());
+        let provider = claude_provider(settings, &test_host());
         provider
             .transports()
             .iter()
@@ -177,11 +165,11 @@ fn transports_are_in_the_configured_order() {
 fn the_adapter_asks_for_permission_and_ignores_the_configured_arguments() {
     let mut settings = settings();
     settings.args = vec!["--add-dir".to_owned()];
-    let agent = build_acp_agent("/bin/adapter".into(), &settings, &host());
+    let agent = build_acp_agent("/bin/adapter".into(), &settings, &test_host());
     assert_eq!(agent.mode.as_deref(), Some("default"));
     assert_eq!(agent.args, Vec::<OsString>::new());
     settings.mode = Some("plan".to_owned());
-    let agent = build_acp_agent("/bin/adapter".into(), &settings, &host());
+    let agent = build_acp_agent("/bin/adapter".into(), &settings, &test_host());
     assert_eq!(agent.mode.as_deref(), Some("plan"));
 }
 

@@ -2,12 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::AppServerAgent;
 use super::rpc::RpcClient;
 use super::turn_state::CodexTurn;
-use super::{AppServerAgent, unknown_thread_refusal};
+use crate::codex::driver::unknown_thread_error;
 use crate::codex::{rollout, usage::CodexUsageMeter};
-use crate::error_class::AgentRefusal;
 use crate::{AgentError, BranchPoint, OpenRequest};
+
+const FORK_OPERATION: &str = "thread/fork";
 
 /// Number of turns per request.
 const TURNS_PER_PAGE: usize = 100;
@@ -21,60 +23,41 @@ impl AppServerAgent {
         point: &BranchPoint,
         server_info: &Value,
         request: &OpenRequest,
-    ) -> Result<Result<CodexTurn, AgentRefusal>, AgentError> {
-        if let Err(reason) = self
-            .load_resumable_rollout(&point.native_id, server_info)
-            .await
-        {
-            return Ok(Err(unknown_thread_refusal(reason)));
-        }
-        let turns =
-            match list_turns(client, point.native_id.as_str(), point.turn_count, request).await? {
-                Ok(turns) => turns,
-                Err(refusal) => return Ok(Err(unknown_thread_refusal(refusal.message))),
-            };
+    ) -> Result<CodexTurn, AgentError> {
+        let refuse = |reason| Err(unknown_thread_error(FORK_OPERATION, reason));
+        self.load_resumable_rollout(&point.native_id, server_info)
+            .await?;
+        let source_id = point.native_id.as_str();
+        let turns = list_turns(client, source_id, point.turn_count, request).await?;
         let Some(last_turn) = find_last_turn(&turns, point) else {
-            let reason = format!(
-                "the turns of Codex thread {} do not match the recorded turns",
-                point.native_id
-            );
-            return Ok(Err(unknown_thread_refusal(reason)));
+            return refuse(format!(
+                "the turns of Codex thread {source_id} do not match the recorded turns"
+            ));
         };
         let mut params = self.thread_params(request);
-        params["threadId"] = point.native_id.as_str().into();
+        params["threadId"] = source_id.into();
         params["lastTurnId"] = last_turn.into();
         params["excludeTurns"] = true.into();
-        let forked = client.call("thread/fork", &params, request.timeout).await?;
-        let forked = match forked {
-            Ok(forked) => forked,
-            Err(refusal) => return Ok(Err(unknown_thread_refusal(refusal.message))),
-        };
+        let forked = client
+            .call(FORK_OPERATION, &params, request.timeout)
+            .await?;
         let branch_id = forked["thread"]["id"].as_str().unwrap_or_default();
-        if branch_id.is_empty() || branch_id == point.native_id.as_str() {
-            return Ok(Err(unknown_thread_refusal(
-                "Codex did not create a new thread".to_owned(),
-            )));
+        if branch_id.is_empty() || branch_id == source_id {
+            return refuse("Codex did not create a new thread".to_owned());
         }
-        let branch_turn_count =
-            match list_turns(client, branch_id, point.turn_count + 1, request).await? {
-                Ok(turns) => turns.len(),
-                Err(refusal) => {
-                    let cleanup = archive_thread(client, branch_id, request).await?;
-                    return Ok(Err(unknown_thread_refusal(format!(
-                        "{}; {cleanup}",
-                        refusal.message
-                    ))));
-                }
-            };
-        if branch_turn_count != point.turn_count {
-            let cleanup = archive_thread(client, branch_id, request).await?;
-            let reason = format!(
-                "Codex copied {} of {} instead of {}; {cleanup}",
-                format_turns(branch_turn_count),
-                point.native_id,
+        let reason = match list_turns(client, branch_id, point.turn_count + 1, request).await {
+            Ok(turns) if turns.len() == point.turn_count => None,
+            Ok(turns) => Some(format!(
+                "Codex copied {} of {source_id} instead of {}",
+                format_turns(turns.len()),
                 point.turn_count
-            );
-            return Ok(Err(unknown_thread_refusal(reason)));
+            )),
+            Err(AgentError::Refused { refusal, .. }) => Some(refusal.message),
+            Err(error) => return Err(error),
+        };
+        if let Some(reason) = reason {
+            let cleanup = archive_thread(client, branch_id, request).await?;
+            return refuse(format!("{reason}; {cleanup}"));
         }
         // The token counts of the branch start at the total of the original at that turn.
         let used_tokens = rollout::load_total_after_turn(
@@ -83,10 +66,8 @@ impl AppServerAgent {
             last_turn,
         )
         .await;
-        Ok(Ok(CodexTurn::new(
-            branch_id.to_owned(),
-            CodexUsageMeter::with_thread_total(used_tokens),
-        )))
+        let meter = CodexUsageMeter::with_thread_total(used_tokens);
+        Ok(CodexTurn::new(branch_id.to_owned(), meter))
     }
 }
 
@@ -104,14 +85,17 @@ async fn archive_thread(
     request: &OpenRequest,
 ) -> Result<String, AgentError> {
     let params = json!({"threadId": thread_id});
-    let archived = client.call("thread/archive", &params, request.timeout);
-    Ok(match archived.await? {
-        Ok(_) => format!("archived the new thread {thread_id}"),
-        Err(refusal) => format!(
+    match client
+        .call("thread/archive", &params, request.timeout)
+        .await
+    {
+        Ok(_) => Ok(format!("archived the new thread {thread_id}")),
+        Err(AgentError::Refused { refusal, .. }) => Ok(format!(
             "cannot archive the new thread {thread_id}: {}",
             refusal.message
-        ),
-    })
+        )),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the first `limit` turns of a thread, or fewer if the thread is shorter.
@@ -120,7 +104,7 @@ async fn list_turns(
     thread_id: &str,
     limit: usize,
     request: &OpenRequest,
-) -> Result<Result<Vec<Value>, AgentRefusal>, AgentError> {
+) -> Result<Vec<Value>, AgentError> {
     let mut turns = Vec::new();
     let mut cursor = Value::Null;
     while turns.len() < limit {
@@ -130,13 +114,9 @@ async fn list_turns(
             "limit": TURNS_PER_PAGE.min(limit - turns.len()),
             "cursor": cursor,
         });
-        let page = client
+        let mut page = client
             .call("thread/turns/list", &params, request.timeout)
             .await?;
-        let mut page = match page {
-            Ok(page) => page,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
         let Value::Array(mut page_turns) = page["data"].take() else {
             break;
         };
@@ -146,7 +126,7 @@ async fn list_turns(
             break;
         }
     }
-    Ok(Ok(turns))
+    Ok(turns)
 }
 
 /// Returns the id of the last turn before the point; `None` if its prompt is not the expected one.

@@ -74,13 +74,13 @@ impl RpcClient {
         self.wire.send(&json!({"id": id, "error": error}));
     }
 
-    /// Sends a request and waits for the response. `Ok(Err)` contains the error that the program returned.
+    /// Sends a request and waits for the response. An error that the program returned is [`AgentError::Refused`].
     pub(super) async fn call(
         &mut self,
         operation: &'static str,
         params: &Value,
         timeout: Duration,
-    ) -> Result<Result<Value, AgentRefusal>, AgentError> {
+    ) -> Result<Value, AgentError> {
         let request_id = self.send_request(operation, params);
         let response = async {
             loop {
@@ -91,7 +91,8 @@ impl RpcClient {
                 };
                 match RpcMessage::parse(message) {
                     Some(RpcMessage::Response(id, outcome)) if id == request_id => {
-                        return Ok(outcome);
+                        return outcome
+                            .map_err(|refusal| AgentError::from_refusal(operation, refusal));
                     }
                     Some(RpcMessage::Request(id, method, _)) => self.reject_request(&id, &method),
                     Some(RpcMessage::Notification(method, params)) => {

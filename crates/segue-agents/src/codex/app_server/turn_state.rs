@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 
-use segue_core::session::{AgentEvent, PlanStatus, PlanStep, StopReason, ToolCall, TurnEnd};
+use segue_core::session::{AgentEvent, StopReason, ToolCall, TurnEnd};
 use serde_json::Value;
 
 use crate::codex::usage::{CodexTokenCounts, CodexUsageMeter, ContextFill};
 use crate::codex::{failure, items};
 use crate::error_class::AgentRefusal;
+use crate::wire::parse_plan_steps;
 
 /// Event that a notification contains.
 #[derive(Debug, PartialEq)]
@@ -148,7 +149,9 @@ impl CodexTurn {
             "item/started" => self.convert_item(&params["item"], false),
             "item/completed" => self.convert_item(&params["item"], true),
             "thread/tokenUsage/updated" => self.record_usage(&params["tokenUsage"]),
-            "turn/plan/updated" => Some(AgentEvent::Plan(parse_plan(&params["plan"]))),
+            "turn/plan/updated" => {
+                Some(AgentEvent::Plan(parse_plan_steps(&params["plan"], "step")))
+            }
             "thread/name/updated" => {
                 let name = params["threadName"].as_str()?;
                 Some(AgentEvent::Title(name.to_owned()))
@@ -260,22 +263,6 @@ fn join_texts(parts: &Value) -> String {
     let parts = parts.as_array().into_iter().flatten();
     let parts: Vec<&str> = parts.filter_map(Value::as_str).collect();
     parts.join("\n\n")
-}
-
-fn parse_plan(steps: &Value) -> Vec<PlanStep> {
-    let steps = steps.as_array().into_iter().flatten();
-    steps
-        .filter_map(|step| {
-            Some(PlanStep {
-                text: step["step"].as_str()?.to_owned(),
-                status: match step["status"].as_str() {
-                    Some("completed") => PlanStatus::Completed,
-                    Some("inProgress") => PlanStatus::InProgress,
-                    Some(_) | None => PlanStatus::Pending,
-                },
-            })
-        })
-        .collect()
 }
 
 /// Returns `true` if a notification is irrelevant: a state of Codex itself, progress of an item that a later

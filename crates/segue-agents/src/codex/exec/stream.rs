@@ -1,11 +1,12 @@
 //! Conversion of the output of `codex exec --json`.
 
-use segue_core::session::{AgentEvent, PlanStatus, PlanStep};
+use segue_core::session::AgentEvent;
 use serde_json::Value;
 
 use crate::codex::items;
 use crate::codex::usage::CodexTokenCounts;
 use crate::error_class::{self, AgentRefusal};
+use crate::wire::parse_plan_steps;
 
 /// Event that a line contains.
 #[derive(Debug, PartialEq)]
@@ -55,7 +56,7 @@ impl ExecStream {
         }
         let text = item["text"].as_str().unwrap_or_default();
         let event = match items::item_type(item) {
-            "todo_list" => AgentEvent::Plan(parse_plan(&item["items"])),
+            "todo_list" => AgentEvent::Plan(parse_plan_steps(&item["items"], "text")),
             _ if !is_completed => return None,
             "agent_message" => {
                 let follows_message = std::mem::replace(&mut self.last_was_message, true);
@@ -75,21 +76,6 @@ impl ExecStream {
         };
         Some(ExecEvent::Event(event))
     }
-}
-
-fn parse_plan(steps: &Value) -> Vec<PlanStep> {
-    let steps = steps.as_array().into_iter().flatten();
-    steps
-        .filter_map(|step| {
-            Some(PlanStep {
-                text: step["text"].as_str()?.to_owned(),
-                status: match step["completed"].as_bool() {
-                    Some(true) => PlanStatus::Completed,
-                    Some(false) | None => PlanStatus::Pending,
-                },
-            })
-        })
-        .collect()
 }
 
 #[cfg(test)]

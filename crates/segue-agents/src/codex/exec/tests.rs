@@ -1,28 +1,24 @@
 //! Command lines of `codex exec`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use segue_core::agent::{McpEndpoint, McpServer, RoleDescription};
 use segue_core::scope::RoleName;
 use tokio::sync::watch;
 
 use super::*;
-use crate::{AgentHost, LeashCommand, ProviderSettings};
+use crate::ProviderSettings;
 
 const THREAD_ID: &str = "01a1e269-7de6-7563-bd31-b0fa3ef1a5f9";
 
-fn codex_program(settings: &ProviderSettings) -> CodexProgram {
-    let host = AgentHost {
-        leash: LeashCommand {
-            program: PathBuf::from("/bin/leash"),
-            args: Vec::new(),
-        },
-        version: "0",
-        agent_files_dir: PathBuf::new(),
-        search_path: OsString::new(),
-        system: crate::provider::TEST_SYSTEM_FNS,
-    };
-    CodexProgram::new(PathBuf::from("/bin/codex"), settings, &host)
+fn codex_program(settings: &ProviderSettings) -> AgentProgram {
+    let host = crate::provider::test_host();
+    AgentProgram::new(
+        &crate::codex::CODEX_PROVIDER,
+        Path::new("/bin/codex"),
+        settings,
+        &host,
+    )
 }
 
 fn request(permissions: PermissionPolicy) -> OpenRequest {

@@ -59,22 +59,12 @@ fn the_policy_determines_the_approval_mode() {
 fn a_session_deleted_before_the_prompt_is_not_restarted() {
     let test_home = GuardTestHome::new(TEST_SYSTEM_FNS);
     test_home.write_session(SESSION_FILE, &session_text(SESSION_ID));
-    let host = AgentHost {
-        leash: LeashCommand {
-            program: "/nonexistent".into(),
-            args: Vec::new(),
-        },
-        version: "0",
-        agent_files_dir: test_home.copies_root(),
-        search_path: OsString::new(),
-        system: TEST_SYSTEM_FNS,
-    };
     let guard = Arc::clone(&test_home.guard);
     let settings = ProviderSettings::default();
     let agent = HeadlessAgent::new(
-        "gemini".into(),
+        Path::new("gemini"),
         &settings,
-        &host,
+        &crate::provider::test_host(),
         guard,
         GeminiOutputFormat::JsonLines,
     );

@@ -1,6 +1,7 @@
 //! A turn of Gemini CLI without its user interface: a process from its start to its end.
 
 use std::collections::VecDeque;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use segue_core::id::NativeId;
@@ -36,7 +37,7 @@ const STDERR_POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub(super) struct GeminiTurn {
     output: GeminiTurnOutput,
     native_id: NativeId,
-    program: String,
+    program: PathBuf,
     /// Events that `next_event` has not returned yet.
     pending_events: VecDeque<ConnectionEvent>,
     /// End of the turn, once the process has reported it.
@@ -69,34 +70,31 @@ impl GeminiTurn {
         id: &NativeId,
         input: Vec<u8>,
     ) -> Result<Self, AgentError> {
-        let output =
-            match agent.format {
-                GeminiOutputFormat::JsonLines => {
-                    let mut wire = JsonLineProcess::start(&agent.leash, program, request)?;
-                    wire.send_bytes(input);
-                    wire.close_input();
-                    GeminiTurnOutput::JsonLines(wire, GeminiStream::new(id.clone()))
+        let output = match agent.format {
+            GeminiOutputFormat::JsonLines => {
+                let mut wire = JsonLineProcess::start(&agent.program.leash, program, request)?;
+                wire.send_bytes(input);
+                wire.close_input();
+                GeminiTurnOutput::JsonLines(wire, GeminiStream::new(id.clone()))
+            }
+            GeminiOutputFormat::SingleObject => {
+                if !program.cwd.is_dir() {
+                    return Err(AgentError::DirectoryMissing(program.cwd.to_owned()));
                 }
-                GeminiOutputFormat::SingleObject => {
-                    if !program.cwd.is_dir() {
-                        return Err(AgentError::DirectoryMissing(program.cwd.to_owned()));
-                    }
-                    let (process, stdin, stdout) = AgentProcess::start(&agent.leash, program)
-                        .map_err(|source| AgentError::NotStarted {
-                            program: program.path.display().to_string(),
-                            source,
-                        })?;
-                    request.process_sender.send_replace(process.identity());
-                    tokio::spawn(write_input(stdin, input));
-                    let (answer_sender, answer_receiver) = oneshot::channel();
-                    tokio::spawn(read_answer(stdout, answer_sender));
-                    GeminiTurnOutput::SingleObject(process, answer_receiver)
-                }
-            };
+                let (process, stdin, stdout) =
+                    AgentProcess::start(&agent.program.leash, program)
+                        .map_err(|source| AgentError::not_started(program.path, source))?;
+                request.process_sender.send_replace(process.identity());
+                tokio::spawn(write_input(stdin, input));
+                let (answer_sender, answer_receiver) = oneshot::channel();
+                tokio::spawn(read_answer(stdout, answer_sender));
+                GeminiTurnOutput::SingleObject(process, answer_receiver)
+            }
+        };
         Ok(Self {
             output,
             native_id: id.clone(),
-            program: program.path.display().to_string(),
+            program: program.path.to_owned(),
             pending_events: VecDeque::new(),
             reported_end: None,
             deadline: None,
@@ -268,10 +266,9 @@ impl GeminiTurn {
     fn no_answer_error(&self, exit: Exit, stderr: String) -> AgentError {
         let stderr_refusal = failure::classify_stderr(&stderr, exit);
         match exit {
-            Exit::Code(CANNOT_START_EXIT_CODE) => AgentError::NotStarted {
-                program: self.program.clone(),
-                source: std::io::Error::other(stderr),
-            },
+            Exit::Code(CANNOT_START_EXIT_CODE) => {
+                AgentError::not_started(&self.program, std::io::Error::other(stderr))
+            }
             Exit::Code(0) => AgentError::Refused {
                 operation: PROMPT_OPERATION,
                 refusal: AgentRefusal {

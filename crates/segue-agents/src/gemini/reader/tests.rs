@@ -741,8 +741,7 @@ fn read_all(test_home: &GeminiTestHome, bytes: &[u8]) {
         builder.add_record(record);
     }
     let _ = test_home.reader.read_recent_turns(&location, 2).unwrap();
-    let mut records =
-        DocumentRecords::open(&location.path, &ReadStart::Beginning).unwrap();
+    let mut records = DocumentRecords::open(&location.path, &ReadStart::Beginning).unwrap();
     while records.next().unwrap().is_some() {}
 }
 

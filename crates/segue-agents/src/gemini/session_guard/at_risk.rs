@@ -16,9 +16,10 @@ use segue_core::id::NativeId;
 use segue_core::session::{GuardAction, RestoreCause};
 use serde::{Deserialize, Serialize};
 
-use super::atomic_files::{self, FileRestoreOutcome, list_chat_file_names, list_names};
+use super::atomic_files::{self, FileRestoreOutcome, list_chat_file_names};
 use crate::gemini::chat_dir::ProjectChats;
 use crate::gemini::chat_file;
+use crate::reader::artifacts::list_names;
 use crate::{ProcessStatus, identify_process, process_status};
 
 const OWNER_FILE_NAME: &str = "owner";
@@ -213,8 +214,7 @@ pub(super) fn remove_recorded_copies(root: &Path, id: &NativeId) -> io::Result<(
             let copies_dir = root.join(&record_name).join(project);
             for name in list_names(&copies_dir) {
                 let path = copies_dir.join(&name);
-                let is_copy = chat_file::parse_file_name(&name)
-                    .is_some_and(|name| name.short_id == chat_file::short_id(id.as_str()))
+                let is_copy = chat_file::is_file_of(&name, id)
                     && fs::read(&path).is_ok_and(|bytes| {
                         chat_file::parse_chat_file(&bytes).session_id.as_deref()
                             == Some(id.as_str())

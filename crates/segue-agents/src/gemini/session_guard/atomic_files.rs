@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::SystemTime;
 
 use crate::gemini::chat_file;
+use crate::reader::artifacts::list_names;
 
 /// Result of restoring a missing file.
 #[derive(Debug, PartialEq, Eq)]
@@ -16,15 +17,8 @@ pub(super) enum FileRestoreOutcome {
     NotNeeded,
 }
 
-/// Returns the names of a directory's entries.
-pub(super) fn list_names(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    names.collect()
-}
-
 /// Returns the names of the session files in a directory of copies.
-pub(super) fn list_chat_file_names(directory: &Path) -> Vec<String> {
+pub(in crate::gemini) fn list_chat_file_names(directory: &Path) -> Vec<String> {
     let mut names = list_names(directory);
     names.retain(|name| chat_file::parse_file_name(name).is_some());
     names

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use segue_agents::known;
+use segue_agents::exec;
 use segue_api::session::ListedSession;
 use segue_catalog::{NativeTurn, ReadError, SkippedContent};
 use segue_core::session::TurnState;
@@ -42,7 +42,7 @@ impl StorageDescription {
                 command: Some(("restore", command)),
             };
         }
-        let command = known::resume_command(agent.as_str(), id);
+        let command = exec::resume_command(agent.as_str(), id);
         let command = command.map(|command| format!("{command}   (in the directory above)"));
         Self {
             label: format!("native session of {agent}"),

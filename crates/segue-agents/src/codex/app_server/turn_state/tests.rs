@@ -1,7 +1,7 @@
 //! Conversion of notifications that Codex 0.166 sent.
 
 use segue_core::json::Json;
-use segue_core::session::{FailureClass, ToolStatus, Usage};
+use segue_core::session::{FailureClass, PlanStatus, PlanStep, ToolStatus, Usage};
 use serde_json::json;
 
 use super::*;
