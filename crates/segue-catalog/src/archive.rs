@@ -21,7 +21,7 @@ pub use self::manifest::{DeletedWith, Manifest, PackedFile, SessionLabels};
 pub use self::restore::{RestoredFileTimes, RestoredFiles};
 use crate::{
     ArchiveError, IdHint, NativeSession, ReadStart, Reader, SessionLocation, list_directory,
-    read_outline, trash,
+    modification_time, read_outline, trash,
 };
 
 pub(crate) use self::pack::pack_session;
@@ -160,12 +160,8 @@ impl Archive {
     /// Returns all copies, the newest conversation first, and an error for each directory that can't be read.
     #[must_use]
     pub fn list(&self) -> (Vec<ArchivedSession>, Vec<ArchiveError>) {
-        let agents = list_directory(&self.root).into_iter();
-        let agents = agents.filter(|path| {
-            path.file_name()
-                .is_some_and(|name| name != UNPACKED_DIR_NAME)
-        });
-        let copy_dirs = agents.flat_map(|path| list_directory(&path));
+        let copy_dirs = self.list_copy_dirs().into_iter();
+        let copy_dirs = copy_dirs.map(|(_, _, path)| path);
         list_entries(copy_dirs, CopyLocation::Archive)
     }
 
@@ -173,30 +169,34 @@ impl Archive {
     /// modification time of its manifest, which is always written as a new file. `size` is 0, because the size of the
     /// session is in the manifest.
     pub(crate) fn list_locations(&self) -> Vec<(ProviderId, SessionLocation)> {
-        let mut locations = Vec::new();
-        for agent in list_directory(&self.root) {
-            let name = agent.file_name().and_then(|name| name.to_str());
-            let Some(provider) = name.and_then(|name| ProviderId::parse(name).ok()) else {
+        let copies = self.list_copy_dirs().into_iter();
+        let locations = copies.filter_map(|(provider, id, copy_dir)| {
+            let path = copy_dir.join(manifest::MANIFEST_FILE_NAME);
+            let modified = modification_time(&fs::metadata(&path).ok()?);
+            let location = SessionLocation {
+                path,
+                id_hint: IdHint::Complete(id),
+                size: 0,
+                modified,
+                archived: true,
+            };
+            Some((ProviderId::parse(&provider).ok()?, location))
+        });
+        locations.collect()
+    }
+
+    /// Returns the directory of every copy, with the names of its agent and its session.
+    fn list_copy_dirs(&self) -> Vec<(String, String, PathBuf)> {
+        let name = |path: &Path| Some(path.file_name()?.to_str()?.to_owned());
+        let mut copy_dirs = Vec::new();
+        for agent_dir in list_directory(&self.root) {
+            let Some(agent) = name(&agent_dir).filter(|agent| agent != UNPACKED_DIR_NAME) else {
                 continue;
             };
-            for copy_dir in list_directory(&agent) {
-                let path = copy_dir.join(manifest::MANIFEST_FILE_NAME);
-                let id = copy_dir.file_name().and_then(|name| name.to_str());
-                let (Some(id), Ok(data)) = (id, fs::metadata(&path)) else {
-                    continue;
-                };
-                let modified = data.modified().ok().and_then(|at| at.try_into().ok());
-                let location = SessionLocation {
-                    path,
-                    id_hint: IdHint::Complete(id.to_owned()),
-                    size: 0,
-                    modified: modified.unwrap_or(Timestamp::UNIX_EPOCH),
-                    archived: true,
-                };
-                locations.push((provider.clone(), location));
-            }
+            let copies = list_directory(&agent_dir).into_iter();
+            copy_dirs.extend(copies.filter_map(|path| Some((agent.clone(), name(&path)?, path))));
         }
-        locations
+        copy_dirs
     }
 
     /// Returns the copies of sessions whose ids begin with `id_prefix`, of one agent or, if `provider` is `None`, of
@@ -206,21 +206,11 @@ impl Archive {
         provider: Option<&ProviderId>,
         id_prefix: &str,
     ) -> Vec<ArchivedSession> {
-        let agents = list_directory(&self.root).into_iter();
-        let agents = agents.filter(|path| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| {
-                name != UNPACKED_DIR_NAME
-                    && provider.is_none_or(|provider| provider.as_str() == name)
-            })
+        let copy_dirs = self.list_copy_dirs().into_iter();
+        let copy_dirs = copy_dirs.filter_map(|(agent, id, path)| {
+            let is_provider = provider.is_none_or(|provider| provider.as_str() == agent);
+            (is_provider && id.starts_with(id_prefix)).then_some(path)
         });
-        let has_prefix = |path: &PathBuf| {
-            let name = path.file_name().and_then(|name| name.to_str());
-            name.is_some_and(|name| name.starts_with(id_prefix))
-        };
-        let copy_dirs = agents
-            .flat_map(|path| list_directory(&path))
-            .filter(has_prefix);
         list_entries(copy_dirs, CopyLocation::Archive).0
     }
 

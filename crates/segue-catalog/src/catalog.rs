@@ -144,23 +144,8 @@ impl Catalog {
 
     /// Finds the sessions of all agents, in parallel.
     pub(crate) fn scan_providers(&self) -> Vec<(ProviderId, SessionScan)> {
-        thread::scope(|scope| {
-            let mut readers = self.readers.iter();
-            let first = readers.next();
-            let handles: Vec<_> = readers
-                .map(|(name, reader)| (name, scope.spawn(|| reader.scan_sessions())))
-                .collect();
-            let mut scans = Vec::with_capacity(handles.len() + 1);
-            if let Some((name, reader)) = first {
-                scans.push((name.clone(), reader.scan_sessions()));
-            }
-            for (name, handle) in handles {
-                match handle.join() {
-                    Ok(scan) => scans.push((name.clone(), scan)),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
-            }
-            scans
+        map_in_parallel(&self.readers, 1, |(name, reader)| {
+            (name.clone(), reader.scan_sessions())
         })
     }
 
@@ -222,9 +207,11 @@ impl Catalog {
             let locations = scan.locations.into_iter().filter(&is_wanted);
             candidates.extend(locations.map(|location| (name, reader.as_ref(), location)));
         }
-        let heads = map_in_parallel(&candidates, |(_, reader, location)| {
-            read_session_head(*reader, location)
-        });
+        let heads = map_in_parallel(
+            &candidates,
+            MIN_FILES_PER_THREAD,
+            |(_, reader, location)| read_session_head(*reader, location),
+        );
         let mut by_id: HashMap<(&ProviderId, NativeId), NativeSession> = HashMap::new();
         for ((name, _, location), head) in candidates.into_iter().zip(heads) {
             match head {
@@ -410,13 +397,15 @@ impl Catalog {
 /// Minimum number of files per thread, because fewer files are read before a second thread has started.
 const MIN_FILES_PER_THREAD: usize = 64;
 
-/// Applies `work` to each item, on up to eight cores. Returns the results in the order of the items.
-fn map_in_parallel<T: Sync, O: Send>(items: &[T], work: impl Fn(&T) -> O + Sync) -> Vec<O> {
+/// Applies `work` to each item, on up to eight cores with at least `min_items` each. Returns the results in the order of
+/// the items.
+fn map_in_parallel<T: Sync, O: Send>(
+    items: &[T],
+    min_items: usize,
+    work: impl Fn(&T) -> O + Sync,
+) -> Vec<O> {
     let cores = thread::available_parallelism().map_or(1, usize::from);
-    let chunk_size = items
-        .len()
-        .div_ceil(cores.clamp(1, 8))
-        .max(MIN_FILES_PER_THREAD);
+    let chunk_size = items.len().div_ceil(cores.clamp(1, 8)).max(min_items);
     let mut chunks = items.chunks(chunk_size);
     let Some(first) = chunks.next() else {
         return Vec::new();
@@ -446,7 +435,8 @@ mod tests {
         for length in [0, 1, MIN_FILES_PER_THREAD, MIN_FILES_PER_THREAD + 1, 1000] {
             let items: Vec<usize> = (0..length).collect();
             let doubled: Vec<usize> = items.iter().map(|item| item * 2).collect();
-            assert_eq!(map_in_parallel(&items, |item| item * 2), doubled);
+            let min_items = MIN_FILES_PER_THREAD;
+            assert_eq!(map_in_parallel(&items, min_items, |item| item * 2), doubled);
         }
     }
 }

@@ -91,10 +91,7 @@ impl Index {
                 })?
                 .collect()
         });
-        match stamps {
-            Err(IndexError::Missing) => Ok(Vec::new()),
-            stamps => stamps,
-        }
+        default_if_missing(stamps)
     }
 
     /// Compares segue's own sessions with the index. The comparison copies nothing of a session that did not change,
@@ -126,10 +123,7 @@ impl Index {
             }
             Ok(())
         });
-        match compared {
-            Ok(()) | Err(IndexError::Missing) => {}
-            Err(error) => return Err(error),
-        }
+        default_if_missing(compared)?;
         let is_unseen = |stamp: &&OwnSessionStamp| unseen.contains_key(stamp.id.as_str());
         let missing = current.iter().filter(is_unseen);
         changes
@@ -152,19 +146,15 @@ impl Index {
             db.prepare_cached("SELECT after FROM turn WHERE id BETWEEN ?1 AND ?2 ORDER BY id")?
                 .query_map(range, |row| row.get::<_, Option<String>>(0))?
                 .map(|after| {
-                    after.map(|after| {
-                        after
-                            .as_deref()
-                            .and_then(parse_own_turn_id)
-                            .unwrap_or_default()
-                    })
+                    let mark = after?;
+                    Ok(mark
+                        .as_deref()
+                        .and_then(parse_own_turn_id)
+                        .unwrap_or_default())
                 })
                 .collect()
         });
-        match turn_ids {
-            Err(IndexError::Missing) => Ok(Vec::new()),
-            turn_ids => turn_ids,
-        }
+        default_if_missing(turn_ids)
     }
 
     /// Adds new turns of segue's own sessions. Returns `false` if another process is still writing to the index after
@@ -259,6 +249,14 @@ impl Index {
         writer.remove_sources(provider, id)?;
         writer.commit()?;
         Ok(true)
+    }
+}
+
+/// Returns the default value if there is no index yet.
+fn default_if_missing<T: Default>(result: Result<T, IndexError>) -> Result<T, IndexError> {
+    match result {
+        Err(IndexError::Missing) => Ok(T::default()),
+        result => result,
     }
 }
 

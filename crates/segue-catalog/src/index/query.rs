@@ -112,13 +112,9 @@ impl SearchQuery {
                 limit: MAX_QUERY_CHARS,
             });
         }
-        let mut query = Self::default();
-        let mut open_filter = None;
-        for token in split_tokens(text) {
-            match token.resolve_filter(open_filter.take()) {
-                Ok(token) => query.apply_token(token, parse_time)?,
-                Err(filter) => open_filter = Some(filter),
-            }
+        let (query, errors, open_filter) = Self::apply_tokens(text, parse_time);
+        if let Some(error) = errors.into_iter().flatten().next() {
+            return Err(error);
         }
         if let Some(filter) = open_filter {
             return Err(QueryError::MissingValue(filter.to_owned()));
@@ -139,15 +135,7 @@ impl SearchQuery {
         text: &str,
         parse_time: &dyn Fn(&str) -> Result<Timestamp, String>,
     ) -> Self {
-        let mut query = Self::default();
-        let mut open_filter = None;
-        for token in split_tokens(text) {
-            match token.resolve_filter(open_filter.take()) {
-                // An incomplete filter is ignored.
-                Ok(token) => drop(query.apply_token(token, parse_time)),
-                Err(filter) => open_filter = Some(filter),
-            }
-        }
+        let (mut query, ..) = Self::apply_tokens(text, parse_time);
         let is_complete = is_last_word_complete(text);
         let terms = &mut query.words.terms;
         if let Some(last) = terms
@@ -169,19 +157,27 @@ impl SearchQuery {
         text: &str,
         parse_time: &dyn Fn(&str) -> Result<Timestamp, String>,
     ) -> Option<QueryError> {
-        let mut query = Self::default();
-        let mut open_filter = None;
-        let mut errors = Vec::new();
+        let (_, mut errors, open_filter) = Self::apply_tokens(text, parse_time);
+        if !is_last_word_complete(text) && open_filter.is_none() {
+            errors.pop();
+        }
+        errors.into_iter().flatten().next()
+    }
+
+    /// Applies the tokens of a text. Returns the query, the error of each token that can't be applied, and the filter at
+    /// the end that has no value.
+    fn apply_tokens(
+        text: &str,
+        parse_time: &dyn Fn(&str) -> Result<Timestamp, String>,
+    ) -> (Self, Vec<Option<QueryError>>, Option<&'static str>) {
+        let (mut query, mut errors, mut open_filter) = (Self::default(), Vec::new(), None);
         for token in split_tokens(text) {
             match token.resolve_filter(open_filter.take()) {
                 Ok(token) => errors.push(query.apply_token(token, parse_time).err()),
                 Err(filter) => open_filter = Some(filter),
             }
         }
-        if !is_last_word_complete(text) && open_filter.is_none() {
-            errors.pop();
-        }
-        errors.into_iter().flatten().next()
+        (query, errors, open_filter)
     }
 
     fn apply_token(

@@ -127,11 +127,11 @@ impl<'a> IndexWriter<'a> {
         Ok(())
     }
 
-    fn execute(&mut self, sql: &str, values: impl rusqlite::Params) -> SqlResult<usize> {
+    fn execute(&mut self, sql: &str, values: impl rusqlite::Params) -> SqlResult<()> {
         self.begin_transaction()?;
         let changed = self.db.prepare_cached(sql)?.execute(values)?;
         self.rows_changed += changed as u64;
-        Ok(changed)
+        Ok(())
     }
 
     /// Allocates the id of a session that is read completely. Ids of sessions and turns only grow, because the
@@ -181,8 +181,7 @@ impl<'a> IndexWriter<'a> {
         self.execute(
             "INSERT INTO text (rowid, prompt, answer, call, output) VALUES (?1, ?2, ?3, ?4, ?5)",
             params![id, prompt, answer, call, output],
-        )?;
-        Ok(())
+        )
     }
 
     /// Removes the turns of a session from the number `from` on, and also its title if `from` is 0.
@@ -198,8 +197,7 @@ impl<'a> IndexWriter<'a> {
                 [turn_id(session, TITLE_TURN_NUMBER)],
             )?;
         }
-        self.execute("DELETE FROM turn WHERE id BETWEEN ?1 AND ?2", range)?;
-        Ok(())
+        self.execute("DELETE FROM turn WHERE id BETWEEN ?1 AND ?2", range)
     }
 
     /// Replaces a session in the index by one that was read completely.
@@ -320,8 +318,7 @@ impl<'a> IndexWriter<'a> {
                 head.created_at.map(Timestamp::as_millisecond),
                 head.updated_at.as_millisecond(),
             ],
-        )?;
-        Ok(())
+        )
     }
 
     fn update_totals(&mut self, session: i64, totals: &SessionTotals) -> SqlResult<()> {
@@ -344,8 +341,7 @@ impl<'a> IndexWriter<'a> {
                 totals.first_prompt,
                 totals.last_prompt,
             ],
-        )?;
-        Ok(())
+        )
     }
 
     /// Returns the row of a session. `None` if the index does not have it.
@@ -375,8 +371,7 @@ impl<'a> IndexWriter<'a> {
     /// Removes a session and its turns.
     pub(super) fn remove_session(&mut self, session: i64) -> SqlResult<()> {
         self.drop_turns(session, 0)?;
-        self.execute("DELETE FROM session WHERE id = ?1", [session])?;
-        Ok(())
+        self.execute("DELETE FROM session WHERE id = ?1", [session])
     }
 
     /// Sets the last turn of a session of segue.
@@ -384,8 +379,7 @@ impl<'a> IndexWriter<'a> {
         self.execute(
             "UPDATE session SET head = ?2 WHERE id = ?1",
             params![session, head],
-        )?;
-        Ok(())
+        )
     }
 
     /// Saves a value for the next refresh.
@@ -394,7 +388,6 @@ impl<'a> IndexWriter<'a> {
             "INSERT INTO seen (what, value) VALUES (?1, ?2)
              ON CONFLICT (what) DO UPDATE SET value = excluded.value WHERE value <> excluded.value",
             params![name, value],
-        )?;
-        Ok(())
+        )
     }
 }

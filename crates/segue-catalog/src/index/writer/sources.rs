@@ -57,8 +57,7 @@ impl IndexWriter<'_> {
         self.execute(
             "UPDATE session SET source = ?2, state = ?3 WHERE id = ?1",
             params![session, source, NativeStatus::Archived.code()],
-        )?;
-        Ok(())
+        )
     }
 
     /// Returns `true` if another existing source contains at least as much of a session.
@@ -90,8 +89,7 @@ impl IndexWriter<'_> {
         self.execute(
             "UPDATE session SET state = ?3, source = NULL WHERE source = ?1 AND native_id <> ?2",
             params![source, native_id, NativeStatus::Missing.code()],
-        )?;
-        Ok(())
+        )
     }
 
     /// Removes the sources of a session, so that the next refresh reads those that still exist.
@@ -104,8 +102,7 @@ impl IndexWriter<'_> {
             "DELETE FROM source WHERE provider = ?1 AND native_id = ?2",
             [provider, native_id],
         )?;
-        self.execute("DELETE FROM seen WHERE what = 'walk'", [])?;
-        Ok(())
+        self.execute("DELETE FROM seen WHERE what = 'walk'", [])
     }
 
     /// Marks the session of a source as missing, because the source no longer exists.
@@ -114,8 +111,7 @@ impl IndexWriter<'_> {
             "UPDATE session SET state = ?2, source = NULL WHERE source = ?1",
             params![source, NativeStatus::Missing.code()],
         )?;
-        self.execute("DELETE FROM source WHERE id = ?1", [source])?;
-        Ok(())
+        self.execute("DELETE FROM source WHERE id = ?1", [source])
     }
 
     /// Saves the state of a source and the result of reading it. Returns the row of the source.
@@ -171,7 +167,6 @@ impl IndexWriter<'_> {
         self.execute(
             "UPDATE source SET verdict = ?4 WHERE provider = ?1 AND native_id = ?2 AND id <> ?3",
             params![provider, native_id, source, SourceVerdict::Duplicate as i64],
-        )?;
-        Ok(())
+        )
     }
 }
