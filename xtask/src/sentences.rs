@@ -17,7 +17,7 @@ const ALLOWED_COMPARISONS: &[(&str, &str, &str)] = &[
         "output of a tool, in the words of Codex",
     ),
     (
-        "crates/segue-agents/src/opencode/storage.rs",
+        "crates/segue-agents/src/opencode/reader.rs",
         "too long",
         "marker that segue's query returns in place of an object that is too long to read",
     ),

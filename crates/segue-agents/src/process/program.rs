@@ -25,8 +25,8 @@ fn is_executable(path: &Path) -> bool {
 /// Maximum number of bytes to read from a program's answer.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// Output of a program.
-pub(crate) struct ProgramOutput {
+/// A run of a program that has ended.
+pub(crate) struct ProgramRun {
     /// Exit status. `None` if the program was ended because it took too long.
     pub(crate) exit: Option<Exit>,
     /// Beginning of the output.
@@ -40,7 +40,7 @@ pub(crate) async fn run_program(
     program: &ProgramSpec<'_>,
     leash: &LeashCommand,
     timeout: Duration,
-) -> io::Result<ProgramOutput> {
+) -> io::Result<ProgramRun> {
     let (mut process, stdin, stdout) = AgentProcess::start(leash, program)?;
     drop(stdin);
     let mut bytes = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) async fn run_program(
     };
     let stderr = process.stderr();
     process.stop().await;
-    Ok(ProgramOutput {
+    Ok(ProgramRun {
         exit,
         stdout: String::from_utf8_lossy(&bytes).into_owned(),
         stderr,
