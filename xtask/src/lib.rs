@@ -49,7 +49,7 @@ usage: cargo xtask COMMAND
             --program runs the tests of one test program and builds nothing
   check     check formatting, lints and documentation; any warning is an error
   clis      install the real CLIs and print their directory, the value of SEGUE_CLIS for tests in `real`
-  fixtures  run the real CLIs to rewrite the fixtures in crates/segue-agents/fixtures
+  fixtures  run the real CLIs to rewrite the fixtures in crates/segue-providers/fixtures
   compare BASE [--rounds N] [WORD]…
             measure this checkout and the checkout BASE in turn, N rounds [default: 21] of each measurement, or of those
             whose name contains a WORD; both are built first
@@ -281,7 +281,7 @@ fn rewrite_fixtures() -> Result<()> {
         .args([
             "test",
             "--package",
-            "segue-agents",
+            "segue-providers",
             "--test",
             "it",
             "--",
@@ -293,7 +293,7 @@ fn rewrite_fixtures() -> Result<()> {
         .env("SEGUE_FIXTURES", "1");
     run_cargo(&mut cargo)?;
     println!(
-        "review the changes, then accept them with `INSTA_UPDATE=always cargo test -p segue-agents --test it corpus`"
+        "review the changes, then accept them with `INSTA_UPDATE=always cargo test -p segue-providers --test it corpus`"
     );
     Ok(())
 }

@@ -12,12 +12,12 @@ use crate::language::{SourceFile, all_source_files};
 /// Comparisons with a text that segue did not write, or that an earlier version stored: file, compared string, reason.
 const ALLOWED_COMPARISONS: &[(&str, &str, &str)] = &[
     (
-        "crates/segue-agents/src/codex/tool_failure.rs",
+        "crates/segue-providers/src/codex/tool_failure.rs",
         "Process exited with code ",
         "output of a tool, in the words of Codex",
     ),
     (
-        "crates/segue-agents/src/opencode/reader.rs",
+        "crates/segue-providers/src/opencode/reader.rs",
         "too long",
         "marker that segue's query returns in place of an object that is too long to read",
     ),

@@ -2,7 +2,7 @@
 //!
 //! [`Client`] connects to any agent over a pair of byte streams; [`rehearsal`] is the built-in offline agent at the
 //! other end of such a pair. Only this crate uses `agent-client-protocol`, and it exposes none of its types. It starts
-//! no processes: `segue-agents` does.
+//! no processes: `segue-providers` does.
 
 mod client;
 mod error;

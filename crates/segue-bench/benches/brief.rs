@@ -98,7 +98,7 @@ async fn create_engine_with_session(
     word_count: usize,
 ) -> (Engine, Conversation) {
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(directory).unwrap());
-    let this_process = segue_agents::identify_process(std::process::id()).unwrap();
+    let this_process = segue_providers::identify_process(std::process::id()).unwrap();
     let at = Timestamp::UNIX_EPOCH + SignedDuration::from_hours(480_000);
     let id = SessionId::from_timestamp(at, 1);
     let new_session = NewSession {

@@ -1,6 +1,6 @@
 //! Native sessions of the agents on this machine: lists, search, archive and trash.
 //!
-//! The sessions are read by the [`Reader`]s of `segue-agents`, whose types this crate re-exports. [`Index`] lists and
+//! The sessions are read by the [`Reader`]s of `segue-providers`, whose types this crate re-exports. [`Index`] lists and
 //! searches the sessions of all agents. It writes only its own file. An [`Archive`] and a [`Trash`] contain copies of
 //! the artifacts of sessions.
 
@@ -19,7 +19,7 @@ pub use archive::{
 pub use catalog::{Catalog, NativeSession, NativeSessionList};
 pub use index::Index;
 pub use project::{is_work_tree_root, project_at, project_key, work_tree_root};
-pub use segue_agents::{
+pub use segue_providers::{
     ArchiveError, Artifact, ArtifactRole, ClaudeReader, CodexReader, GeminiListedSession,
     GeminiListing, GeminiReader, IdHint, KeyedMessage, Mark, MarkError, NativeRecord,
     NativeRequest, NativeSessionKind, NativeTurn, OpencodeReader, ReadError, ReadStart, Reader,
@@ -28,5 +28,5 @@ pub use segue_agents::{
     TurnBuilder, format_error_chain, parse_listing, read_outline, read_tail, read_turns,
     read_turns_from,
 };
-use segue_agents::{list_directory, modification_time};
+use segue_providers::{list_directory, modification_time};
 pub use trash::Trash;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use jiff::Timestamp;
 
-pub use segue_agents::retention::{
+pub use segue_providers::retention::{
     AgeSource, Retention, RetentionLimits, SettingsDirs, provider_retention,
 };
 

@@ -1,7 +1,7 @@
 //! Providers that can be configured.
 
-use segue_agents::find_provider;
 use segue_core::id::ProviderId;
+use segue_providers::find_provider;
 
 /// Properties of a provider that its settings depend on.
 pub(crate) struct ConfigurableProvider {

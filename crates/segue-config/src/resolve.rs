@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use segue_agents::{AgentDefaults, SessionDefault, Timeouts};
 use segue_core::agent::{McpEndpoint, McpServer, RoleOverride, RoleRegistry};
 use segue_core::id::ProviderId;
 use segue_core::policy::{AutoCompaction, ContextLimits, Policy};
 use segue_core::scope::RoleName;
 use segue_core::spend::{Cost, Price, Prices};
+use segue_providers::{AgentDefaults, SessionDefault, Timeouts};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 

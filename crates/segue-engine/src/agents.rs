@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use segue_agents::{Agent, find_provider};
 use segue_core::id::ProviderId;
 use segue_core::session::DroppedSetting;
+use segue_providers::{Agent, find_provider};
 
 use crate::native::acp_provider;
 use crate::{AccessError, ChatRequest};

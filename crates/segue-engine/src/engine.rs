@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use segue_agents::Agent;
 use segue_catalog::{Catalog, Index};
 use segue_core::agent::{McpServer, RoleRegistry};
 use segue_core::brief::DEFAULT_BUDGET_TOKENS;
 use segue_core::id::SessionId;
 use segue_core::policy::Policy;
 use segue_core::session::GuardAction;
+use segue_providers::Agent;
 use segue_store::Store;
 use tokio::sync::mpsc;
 

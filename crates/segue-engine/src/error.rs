@@ -1,7 +1,6 @@
 //! Errors of the engine: one type for each component, and their union for callers that use several.
 
 use jiff::Timestamp;
-use segue_agents::NativeCliError;
 use segue_catalog::index::IndexError;
 use segue_catalog::{ArchiveError, ReadError};
 use segue_core::brief::BriefError;
@@ -9,6 +8,7 @@ use segue_core::id::{ProviderId, SessionId};
 use segue_core::number_format::format_plural;
 use segue_core::scope::RoleName;
 use segue_core::session::{PromptRefusal, TurnNumberError};
+use segue_providers::NativeCliError;
 use segue_store::StoreError;
 
 use crate::{CheckpointError, ConversationId, NativeResumeError, SessionMatch};

@@ -21,7 +21,7 @@
 //!
 //! ```no_run
 //! use std::{ffi::OsString, path::Path, sync::Arc};
-//! use segue_agents::{
+//! use segue_providers::{
 //!     Agent, AgentHost, LeashCommand, ProviderSettings, SystemFns, claude_provider, known,
 //! };
 //! use segue_catalog::{Catalog, ClaudeReader, project_at};
@@ -75,8 +75,8 @@
 //!
 //! **The leash.** segue starts agents through a small helper process, which ends all processes that they started,
 //! however the caller's process ends. The helper is the caller's own program: if its first argument is the one in
-//! [`LeashCommand::args`](segue_agents::LeashCommand::args), the program passes the remaining arguments to
-//! [`leash::run_from_args`](segue_agents::leash::run_from_args) and exits with the code that it returns.
+//! [`LeashCommand::args`](segue_providers::LeashCommand::args), the program passes the remaining arguments to
+//! [`leash::run_from_args`](segue_providers::leash::run_from_args) and exits with the code that it returns.
 //!
 //! **State** is stored by the [`Store`](segue_store::Store): with `segue-sqlite`, in one file in a directory. Several processes may use the
 //! same store, including the `segue` command. segue reads the files of agents, and changes them in two cases only: to

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use segue_agents::busy::{self, ProcessFilter, ProcessUsingSession};
-use segue_agents::find_provider;
 use segue_catalog::{
     Catalog, Mark, NativeSession, NativeTurn, ReadError, ReadStart, project_key, read_outline,
     read_tail, read_turns_from,
 };
 use segue_core::id::{NativeId, ProviderId};
+use segue_providers::busy::{self, ProcessFilter, ProcessUsingSession};
+use segue_providers::find_provider;
 use tokio::sync::Mutex;
 
 use crate::context::run_blocking;

@@ -11,7 +11,6 @@ mod working_directory;
 
 use std::sync::Arc;
 
-use segue_agents::SessionDefault;
 use segue_core::agent::RoleDescription;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::scope::RoleName;
@@ -19,6 +18,7 @@ use segue_core::session::{
     ConfiguredSession, Decision, DecisionKind, Project, ProviderChoice, ResolutionStep,
     ResolutionStepKind, Session, SessionRef,
 };
+use segue_providers::SessionDefault;
 use segue_store::SessionFilter;
 
 pub(crate) use purpose::purpose_filter;

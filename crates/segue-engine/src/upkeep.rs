@@ -9,11 +9,11 @@ mod delete;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use segue_agents::NativeCli;
-use segue_agents::busy::ProcessUsingSession;
 use segue_catalog::{Archive, ArchivedSession, NativeSession, SessionArtifacts, Trash};
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Decision, Session, SkipReason};
+use segue_providers::NativeCli;
+use segue_providers::busy::ProcessUsingSession;
 
 use crate::context::EngineContext;
 use crate::library::Library;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use segue_agents::{Agent, LeashCommand, PROVIDERS, identify_process, known};
 use segue_api::text::format_guard_action;
 use segue_catalog::{Catalog, Index, project_at};
 use segue_core::agent::{McpEndpoint, McpServer, ProcessIdentity};
@@ -17,6 +16,7 @@ use segue_core::session::{GuardAction, Project, Session, SessionRef};
 use segue_engine::{
     Conversation, Engine, EngineSettings, Environment, McpTools, NativeEntry, RefContext,
 };
+use segue_providers::{Agent, LeashCommand, PROVIDERS, identify_process, known};
 use segue_sqlite::SqliteStore;
 use tokio::signal::unix::{SignalKind, signal};
 

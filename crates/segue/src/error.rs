@@ -10,8 +10,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use jiff::Timestamp;
-use segue_agents::exec::unarchive_command;
-use segue_agents::{ProviderDescriptor, find_provider};
 use segue_catalog::ArchiveError;
 use segue_catalog::index::Remedy;
 use segue_core::brief::{BriefError, BriefSection};
@@ -23,6 +21,8 @@ use segue_engine::{
     AccessError, CheckpointError, CompactionError, ConversationId, EngineError, LibraryError,
     NativeResumeError, PlanError, ResolveError, SessionError, SessionMatch, TurnError, UpkeepError,
 };
+use segue_providers::exec::unarchive_command;
+use segue_providers::{ProviderDescriptor, find_provider};
 use segue_sqlite::FILE_NAME;
 use segue_store::{LeaseHolder, StoreError};
 

@@ -255,7 +255,7 @@ mod tests {
             ("trace", "agent_client_protocol", Level::ERROR, false),
             ("off", "segue", Level::ERROR, false),
             ("segue_sqlite", "segue_sqlite::writer", Level::TRACE, true),
-            ("segue_sqlite", "segue_agents", Level::ERROR, false),
+            ("segue_sqlite", "segue_providers", Level::ERROR, false),
             (
                 "info, segue_sqlite = trace",
                 "segue_sqlite",

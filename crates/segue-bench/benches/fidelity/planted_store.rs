@@ -102,7 +102,7 @@ pub(crate) fn open_engine(home: &Path, budget: u64) -> (Engine, Arc<dyn Store>) 
     let environment = Environment {
         now: fixed_time,
         random: || 7,
-        process: segue_agents::identify_process(std::process::id()).unwrap(),
+        process: segue_providers::identify_process(std::process::id()).unwrap(),
     };
     let engine = Engine::builder(store.clone(), Vec::new(), Catalog::default(), environment);
     let settings = EngineSettings {
@@ -119,7 +119,7 @@ pub(crate) async fn insert_session(
     (provider, project_dir): (&str, &Path),
     compactions: usize,
 ) -> Session {
-    let process = segue_agents::identify_process(std::process::id()).unwrap();
+    let process = segue_providers::identify_process(std::process::id()).unwrap();
     let project_path = project_dir.to_str().unwrap().to_owned();
     let provider = ProviderId::parse(provider).unwrap();
     let id = SessionId::from_timestamp(fixed_time(), 1);
@@ -181,7 +181,7 @@ pub(crate) async fn insert_session(
 fn lease_request(id: &SessionId) -> LeaseRequest {
     LeaseRequest {
         session: id.clone(),
-        owner: segue_agents::identify_process(std::process::id()).unwrap(),
+        owner: segue_providers::identify_process(std::process::id()).unwrap(),
         expires_after: SignedDuration::from_secs(30),
         dead_epoch: None,
     }

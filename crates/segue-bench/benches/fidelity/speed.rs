@@ -125,7 +125,7 @@ fn measure_added_message(mode: BenchmarkMode) {
     let text = "The review said that the names are fine as they are.";
     let lease = runtime.block_on(append_store.acquire_lease(LeaseRequest {
         session: append_session.id.clone(),
-        owner: segue_agents::identify_process(std::process::id()).unwrap(),
+        owner: segue_providers::identify_process(std::process::id()).unwrap(),
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     }));

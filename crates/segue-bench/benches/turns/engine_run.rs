@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 use jiff::Timestamp;
-use segue_agents::{Agent, identify_process};
 use segue_catalog::Catalog;
 use segue_core::id::SessionId;
 use segue_core::session::{OpenMode, Project, TurnState};
 use segue_engine::{ChatRequest, Engine, Environment, StopLevel, Target};
+use segue_providers::{Agent, identify_process};
 use segue_sqlite::SqliteStore;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;

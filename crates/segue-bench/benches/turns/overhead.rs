@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use jiff::Timestamp;
-use segue_agents::{
-    AgentHost, LeashCommand, ProviderSettings, SystemFns, codex_provider, rehearsal_agent,
-};
 use segue_bench::measurement::{
     BenchmarkComparison, BenchmarkMode, Contestant, format_verdict, measure_rounds, print_table,
     quantile,
+};
+use segue_providers::{
+    AgentHost, LeashCommand, ProviderSettings, SystemFns, codex_provider, rehearsal_agent,
 };
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Sandbox, SandboxCli};

@@ -13,7 +13,7 @@ use super::manifest::{self, Manifest, PackedFile};
 use crate::ArchiveError;
 use crate::modification_time;
 use crate::{Artifact, ArtifactRole, SessionArtifacts, SessionLocation, SessionStorage};
-use segue_agents::compression::{Compressor, Decompressor};
+use segue_providers::compression::{Compressor, Decompressor};
 
 /// Maximum window of a compressed file that is read: the limit of the reference implementation.
 const MAX_WINDOW_BYTES: u64 = 128 << 20;

@@ -7,16 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
-use segue_agents::compression::Compressor;
 use segue_core::id::SessionId;
 use segue_core::session::{Tag, Title, TitleSource};
+use segue_providers::compression::Compressor;
 use tempfile::TempDir;
 
 use super::*;
 use crate::{Catalog, ClaudeReader, Trash};
 
 const SESSION_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
-const SAMPLE_TRANSCRIPT: &str = include_str!("../../../segue-agents/tests/it/samples/claude.jsonl");
+const SAMPLE_TRANSCRIPT: &str =
+    include_str!("../../../segue-providers/tests/it/samples/claude.jsonl");
 const MAIN_FILE: &str = "projects/-w/0b5e4c3a-1111-4222-8333-444455556666.jsonl";
 const SIDE_FILE: &str = "projects/-w/0b5e4c3a-1111-4222-8333-444455556666/tool-results/a.txt";
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use segue_agents::find_provider;
+use segue_providers::find_provider;
 
 use super::pack::hash_file;
 use super::restore::{RestoredFileTimes, restore_file};

@@ -9,7 +9,7 @@
 )]
 
 #[expect(dead_code, reason = "the tests of the readers use more of it")]
-#[path = "../../../segue-agents/tests/it/agents.rs"]
+#[path = "../../../segue-providers/tests/it/agents.rs"]
 mod agents;
 mod index;
 mod summaries;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use segue_agents::SessionDefault;
 use segue_core::agent::McpEndpoint;
+use segue_providers::SessionDefault;
 
 use super::*;
 

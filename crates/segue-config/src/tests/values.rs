@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use segue_agents::{SessionDefault, Timeouts};
 use segue_core::agent::{McpEndpoint, McpServer};
+use segue_providers::{SessionDefault, Timeouts};
 
 use super::*;
 use crate::validate::check_server_name;
@@ -28,7 +28,7 @@ fn an_empty_file_yields_the_default_configuration() {
         .map(segue_core::id::ProviderId::as_str)
         .collect();
     assert_eq!(names, ["claude", "codex", "gemini"]);
-    assert_eq!(config.defaults, segue_agents::AgentDefaults::default());
+    assert_eq!(config.defaults, segue_providers::AgentDefaults::default());
     let expected: BTreeMap<ConfiguredAgent, AgentConfig> = ConfiguredAgent::BUILT_IN
         .into_iter()
         .map(|agent| (agent, AgentConfig::default()))
@@ -91,7 +91,7 @@ fn all_settings_of_an_agent_are_applied() {
         codex.env,
         [("A".into(), "1".into()), ("B".into(), String::new())]
     );
-    let expected = segue_agents::AgentDefaults {
+    let expected = segue_providers::AgentDefaults {
         permissions: PermissionPolicy::Deny,
         timeouts: Timeouts {
             start: Timeouts::default().start,

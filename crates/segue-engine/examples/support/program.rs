@@ -1,6 +1,6 @@
 //! Support code of the examples: an engine in a home directory of its own, as any program that embeds segue needs it.
 //!
-//! Both agents are instances of the built-in offline agent, so that the examples run anywhere. `segue_agents` has the
+//! Both agents are instances of the built-in offline agent, so that the examples run anywhere. `segue_providers` has the
 //! real ones: `claude`, `codex`, `gemini` and `acp`.
 
 use std::env;
@@ -12,11 +12,11 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use segue_acp::rehearsal::{self, RehearsalEnvironment};
-use segue_agents::{AcpAgent, Agent, LeashCommand, identify_process, leash};
 use segue_catalog::{Catalog, project_at};
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::Project;
 use segue_engine::{Engine, Environment};
+use segue_providers::{AcpAgent, Agent, LeashCommand, identify_process, leash};
 use segue_sqlite::SqliteStore;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -80,7 +80,7 @@ fn offline_agent(home: &Path) -> Result<AcpAgent> {
         args: vec!["leash".into()],
     };
     let sessions = home.join("rehearsal");
-    Ok(segue_agents::rehearsal_agent(
+    Ok(segue_providers::rehearsal_agent(
         program, sessions, leash, VERSION,
     ))
 }

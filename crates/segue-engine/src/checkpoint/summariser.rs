@@ -9,7 +9,6 @@ mod request;
 use std::sync::Arc;
 use std::time::Duration;
 
-use segue_agents::Agent;
 use segue_core::checkpoint::{
     Checkpoint, CheckpointDelta, CheckpointReason, CheckpointVersion, ItemAuthor, Summary,
     TranscriptChunk, assign_item_ids, parse_summary, render_checkpoint, split_transcript,
@@ -17,6 +16,7 @@ use segue_core::checkpoint::{
 };
 use segue_core::id::{ProviderId, SessionId, TurnId};
 use segue_core::session::{Decision, GuardAction, Session, UnusedSummary};
+use segue_providers::Agent;
 use segue_store::NewCheckpoint;
 
 use crate::CompactionError;

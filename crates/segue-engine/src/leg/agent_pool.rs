@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use segue_agents::AgentConnection;
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::{LegId, SessionId, TurnId};
 use segue_core::session::{GuardAction, Leg};
+use segue_providers::AgentConnection;
 use tokio::sync::Mutex;
 
 use crate::session::lease::SharedLease;

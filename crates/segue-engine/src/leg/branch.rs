@@ -3,11 +3,11 @@
 
 use std::ops::ControlFlow;
 
-use segue_agents::BranchPoint;
 use segue_catalog::{Catalog, NativeSession, NativeTurn, ReadStart, RecordEvent};
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::reconcile::native_prefix_len;
 use segue_core::session::{Leg, Message, OpenReason, Role, Turn, TurnState, can_branch_leg};
+use segue_providers::BranchPoint;
 
 use crate::TurnError;
 use crate::native::{read_native_outline, read_native_turns};

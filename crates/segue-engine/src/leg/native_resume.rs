@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use segue_agents::busy::ProcessUsingSession;
-use segue_agents::exec::resume_args;
 use segue_catalog::index::NativeStatus;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::session::{Leg, Session, Turn, can_resume_leg};
+use segue_providers::busy::ProcessUsingSession;
+use segue_providers::exec::resume_args;
 use segue_store::LeaseHolder;
 
 use crate::native::storage_provider;

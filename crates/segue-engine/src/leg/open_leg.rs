@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use segue_agents::{AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection};
 use segue_core::brief::BriefSection;
 use segue_core::checkpoint::CheckpointReason;
 use segue_core::id::{LegId, NativeId, ProviderId};
@@ -11,6 +10,7 @@ use segue_core::session::{
     NewNativeCause, OpenMode, OpenReason, OpeningInput, OpeningPlan, SessionSnapshot,
     leg_to_measure, plan_opening, plan_unresumed_leg,
 };
+use segue_providers::{AgentConnection, AgentError, BranchPoint, OpenRequest, OpenedConnection};
 use segue_store::{NewLeg, StoreError};
 
 use crate::brief::plan::BriefRequest;

@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::SignedDuration;
-use segue_agents::{ProcessStatus, end_agent, process_status, wait_until_ended};
 use segue_core::agent::ProcessIdentity;
 use segue_core::id::SessionId;
 use segue_core::session::{Decision, Session, SessionStatus, TakeoverCause, TurnState};
+use segue_providers::{ProcessStatus, end_agent, process_status, wait_until_ended};
 use segue_store::{Lease, LeaseHolder, LeaseRequest, Store, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

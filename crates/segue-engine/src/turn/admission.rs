@@ -1,13 +1,13 @@
 //! Admission of prompts, based on the failures and cooldowns on record.
 
 use jiff::Timestamp;
-use segue_agents::Timeouts;
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::{
     Admission, AdmissionInput, WaitReason, admit_prompt, available_fallbacks,
 };
 use segue_core::session::{Decision, HandoffCause, PromptRefusal, ProviderRecords};
+use segue_providers::Timeouts;
 
 use super::TurnRunner;
 use super::attempt::{Opening, PlannedAttempt};

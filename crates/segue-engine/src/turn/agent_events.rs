@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use segue_agents::{AgentConnection, AgentError, ConnectionEvent};
 use segue_core::agent::{PermissionAnswer, PermissionRequest};
 use segue_core::id::NativeId;
 use segue_core::json::Json;
@@ -10,6 +9,7 @@ use segue_core::session::{
     AgentEvent, Decision, Failure, FailureClass, Part, PermissionSource, PlanStep, StopReason,
     Title, TitleSource, ToolCall, ToolStatus, TurnEnd, TurnState,
 };
+use segue_providers::{AgentConnection, AgentError, ConnectionEvent};
 use segue_store::{DraftKind, StoreError};
 use tokio::sync::oneshot;
 use tokio::time::Instant;

@@ -4,12 +4,12 @@
 //! that no state of one attempt can reach another.
 
 use jiff::Timestamp;
-use segue_agents::AgentConnection;
 use segue_core::id::{NativeId, ProviderId};
 use segue_core::policy::WaitReason;
 use segue_core::session::{
     Decision, Leg, NewNativeCause, OpenMode, OpenReason, OpeningPlan, ResolutionStep, TurnState,
 };
+use segue_providers::AgentConnection;
 use tracing::field::Empty;
 use tracing::{Instrument, Span};
 

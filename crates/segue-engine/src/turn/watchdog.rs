@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use segue_agents::Timeouts;
 use segue_core::session::{AgentEvent, Failure, FailureClass, ToolCall};
+use segue_providers::Timeouts;
 use tokio::time::Instant;
 
 /// Watchdog of a running turn.

@@ -3,14 +3,14 @@
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use segue_agents::busy::{self, ProcessFilter, ProcessUsingSession};
-use segue_agents::remove_session_copies;
 use segue_catalog::{
     ArchiveError, ArchivedSession, DeletedWith, NativeSession, SessionArtifacts, SessionLabels,
     Trash,
 };
 use segue_core::id::{NativeId, ProviderId, SessionId};
 use segue_core::session::{Leg, MatchedBy, Session, SkipReason, TitleSource};
+use segue_providers::busy::{self, ProcessFilter, ProcessUsingSession};
+use segue_providers::remove_session_copies;
 
 use super::{
     ArchiveService, DeleteMethod, DeleteMode, DeleteOutcome, DeletePlan, DeleteScope,

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use segue_agents::AgentError;
-use segue_agents::AgentRefusal;
 use segue_core::id::{ProviderId, SessionId};
 use segue_core::policy::Policy;
 use segue_core::session::{FailureClass, OpenMode, Role, TurnState};
 use segue_engine::{AccessError, MessageAuthor, SessionError, StopLevel, Target, TurnEvent};
+use segue_providers::AgentError;
+use segue_providers::AgentRefusal;
 use segue_store::StoreError;
 use tokio::sync::mpsc;
 

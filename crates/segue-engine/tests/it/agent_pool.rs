@@ -13,7 +13,7 @@ use crate::scripted::{EngineHarness, end_turn, send_text, session_target};
 fn harness_with_process() -> (EngineHarness, Child) {
     let harness = EngineHarness::with_agents(&["codex"], segue_core::policy::Policy::default());
     let process = Command::new("sleep").arg("600").spawn().unwrap();
-    *harness.agent.process.lock().unwrap() = segue_agents::identify_process(process.id());
+    *harness.agent.process.lock().unwrap() = segue_providers::identify_process(process.id());
     (harness, process)
 }
 

@@ -4,7 +4,6 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use segue_agents::{AgentDefaults, AgentError, AgentRefusal, SessionDefault, Timeouts};
 use segue_core::agent::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
@@ -15,6 +14,7 @@ use segue_core::session::{
     ToolStatus, TurnState,
 };
 use segue_engine::{StopLevel, Target, TurnEvent};
+use segue_providers::{AgentDefaults, AgentError, AgentRefusal, SessionDefault, Timeouts};
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 use crate::{hint_text, open_mode_and_reason};

@@ -14,7 +14,8 @@ use segue_engine::{
 
 use crate::scripted::EngineHarness;
 
-const SAMPLE_TRANSCRIPT: &str = include_str!("../../../segue-agents/tests/it/samples/claude.jsonl");
+const SAMPLE_TRANSCRIPT: &str =
+    include_str!("../../../segue-providers/tests/it/samples/claude.jsonl");
 const SAMPLE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
 /// Creates a harness whose engine has an index, an archive and a trash.

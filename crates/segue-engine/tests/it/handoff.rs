@@ -5,13 +5,13 @@ use std::pin::{Pin, pin};
 use std::sync::atomic::Ordering;
 use std::task::Poll;
 
-use segue_agents::AgentDefaults;
 use segue_api::text::format_dropped_setting;
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::ProviderId;
 use segue_core::policy::Policy;
 use segue_core::session::{DecisionKind, LegEnd, OpenMode};
 use segue_engine::{AccessError, SessionError, Target};
+use segue_providers::AgentDefaults;
 use segue_store::{NewSession, StoreError};
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};

@@ -116,7 +116,7 @@ async fn an_interrupted_turn_is_closed_and_not_resent() {
     // A process starts a turn, the agent calls a tool, and the process dies.
     let owner = ProcessIdentity {
         pid: u32::MAX - 1,
-        ..segue_agents::identify_process(std::process::id()).unwrap()
+        ..segue_providers::identify_process(std::process::id()).unwrap()
     };
     let at = jiff::Timestamp::now();
     let request = LeaseRequest {
@@ -218,7 +218,7 @@ async fn an_unsent_turn_does_not_end_the_leg() {
         session: session.id.clone(),
         owner: ProcessIdentity {
             pid: u32::MAX - 1,
-            ..segue_agents::identify_process(std::process::id()).unwrap()
+            ..segue_providers::identify_process(std::process::id()).unwrap()
         },
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
@@ -246,7 +246,7 @@ async fn a_session_with_a_leg_of_another_provider_is_handed_off() {
     // The session ran on another agent before.
     let request = LeaseRequest {
         session: first.session.clone(),
-        owner: segue_agents::identify_process(std::process::id()).unwrap(),
+        owner: segue_providers::identify_process(std::process::id()).unwrap(),
         expires_after: jiff::SignedDuration::from_secs(30),
         dead_epoch: None,
     };

@@ -4,7 +4,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use segue_agents::{AgentDefaults, AgentError, AgentRefusal};
 use segue_core::agent::PermissionPolicy;
 use segue_core::id::ProviderId;
 use segue_core::policy::{Cooldown, Policy, ProviderHealth, WaitPreference, WaitReason};
@@ -12,6 +11,7 @@ use segue_core::session::{
     DecisionKind, FailureClass, LegEnd, OpenMode, PromptRefusal, StopReason, TurnState, Usage,
 };
 use segue_engine::{EngineSettings, StopLevel, Target, TurnError, TurnEvent, TurnReport};
+use segue_providers::{AgentDefaults, AgentError, AgentRefusal};
 
 use crate::scripted::{EngineHarness, ScriptedAction, end_turn, send_text, session_target};
 use crate::{decision_text, hint_text, open_mode_and_reason};
@@ -601,7 +601,7 @@ async fn only_an_installed_available_and_healthy_agent_is_a_fallback() {
     assert_eq!(failed.state, TurnState::Failed);
     let lease_request = segue_store::LeaseRequest {
         session: first.session.clone(),
-        owner: segue_agents::identify_process(std::process::id()).unwrap(),
+        owner: segue_providers::identify_process(std::process::id()).unwrap(),
         expires_after: SignedDuration::from_secs(30),
         dead_epoch: None,
     };

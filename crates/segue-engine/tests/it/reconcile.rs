@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use jiff::{SignedDuration, Timestamp};
-use segue_agents::{AgentError, AgentRefusal};
 use segue_catalog::{
     Catalog, IdHint, KeyedMessage, Mark, NativeRecord, NativeSessionKind, ReadError, ReadStart,
     Reader, RecordEvent, Records, RewindTarget, SessionHead, SessionLocation, SessionScan,
@@ -18,6 +17,7 @@ use segue_core::session::{
     Usage,
 };
 use segue_engine::{MessageAuthor, StopLevel, Target, TurnEvent, TurnReport};
+use segue_providers::{AgentError, AgentRefusal};
 use segue_store::{Lease, PageRequest, SessionFilter};
 
 use crate::scripted::{

@@ -1,10 +1,10 @@
 //! Agents that compact their own context receive a reminder of the user's rules and pinned items.
 
-use segue_agents::{AgentError, AgentRefusal};
 use segue_core::brief::END_OF_RECORD;
 use segue_core::checkpoint::{Checkpoint, CheckpointItem, CheckpointReason, ItemAuthor, ItemKind};
 use segue_core::session::{AgentEvent, DecisionKind, FailureClass, OpenMode};
 use segue_engine::{MessageAuthor, Target, TurnReport};
+use segue_providers::{AgentError, AgentRefusal};
 use segue_store::NewCheckpoint;
 
 use crate::scripted::{

@@ -8,10 +8,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use segue_agents::{
-    Agent, AgentConnection, AgentDefaults, AgentError, AgentRefusal, ConnectionEvent,
-    ListedNativeSession, OpenRequest, OpenedConnection, Probe,
-};
 use segue_catalog::Catalog;
 use segue_core::agent::{PermissionAnswer, PermissionPolicy, PermissionRequest, ProcessIdentity};
 use segue_core::id::{NativeId, ProviderId, SessionId};
@@ -22,6 +18,10 @@ use segue_core::session::{
 use segue_engine::{
     ChatRequest, Engine, EngineBuilder, EngineSettings, Environment, StopLevel, Target, TurnError,
     TurnEvent, TurnReport,
+};
+use segue_providers::{
+    Agent, AgentConnection, AgentDefaults, AgentError, AgentRefusal, ConnectionEvent,
+    ListedNativeSession, OpenRequest, OpenedConnection, Probe,
 };
 use segue_sqlite::SqliteStore;
 use segue_store::{Lease, LeaseRequest, Store};
@@ -297,7 +297,7 @@ fn test_environment() -> Environment {
     Environment {
         now: Timestamp::now,
         random,
-        process: segue_agents::identify_process(std::process::id()).unwrap(),
+        process: segue_providers::identify_process(std::process::id()).unwrap(),
     }
 }
 
@@ -480,7 +480,7 @@ impl EngineHarness {
 
 /// Returns the identity of this process.
 pub(crate) fn current_process() -> ProcessIdentity {
-    segue_agents::identify_process(std::process::id()).unwrap()
+    segue_providers::identify_process(std::process::id()).unwrap()
 }
 
 /// Returns the identity of a process that does not exist.

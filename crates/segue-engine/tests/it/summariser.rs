@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use segue_agents::{AgentError, AgentRefusal};
 use segue_core::agent::{
     PermissionAnswer, PermissionKind, PermissionOption, PermissionPolicy, PermissionRequest,
 };
@@ -15,6 +14,7 @@ use segue_core::json::Json;
 use segue_core::policy::{Cooldown, Policy};
 use segue_core::session::{AgentEvent, FailureClass, Session, ToolCall, ToolStatus};
 use segue_engine::{Summariser, SummaryOutcome, SummaryProposal, Target, TurnReport};
+use segue_providers::{AgentError, AgentRefusal};
 use segue_store::NewCheckpoint;
 
 use crate::decision_text;
@@ -699,7 +699,7 @@ async fn a_summariser_in_cooldown_is_not_prompted() {
 }
 
 fn summariser_id(harness: &EngineHarness) -> segue_core::id::ProviderId {
-    segue_agents::Agent::provider(&**summariser_agent(harness)).clone()
+    segue_providers::Agent::provider(&**summariser_agent(harness)).clone()
 }
 
 #[tokio::test]

@@ -6,16 +6,16 @@ use std::sync::Arc;
 
 use etcetera::BaseStrategy;
 use jiff::Timestamp;
-use segue_agents::exec::{self, NativeCommand};
-use segue_agents::known;
-use segue_agents::{
-    Agent, AgentHost, NativeCli, PROVIDERS, Provider, ProviderSettings, SystemFns, Transport,
-    UnattendedGuard, build_provider, find_provider, rehearsal_agent,
-};
 use segue_catalog::{Archive, Trash};
 use segue_core::agent::{McpEndpoint, McpServer};
 use segue_core::id::ProviderId;
 use segue_engine::NativeResume;
+use segue_providers::exec::{self, NativeCommand};
+use segue_providers::known;
+use segue_providers::{
+    Agent, AgentHost, NativeCli, PROVIDERS, Provider, ProviderSettings, SystemFns, Transport,
+    UnattendedGuard, build_provider, find_provider, rehearsal_agent,
+};
 
 use segue_engine::ArchiveService;
 

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use segue_agents::{Agent, Provider};
 use segue_core::id::ProviderId;
 use segue_engine::Summariser;
+use segue_providers::{Agent, Provider};
 
 use super::build_agents;
 use crate::config::{AgentConfig, Config, ConfiguredAgent};

@@ -8,12 +8,12 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use segue_agents::{Agent, PROVIDERS, Provider, Transport};
 use segue_api::doctor::{AgentDiagnosis, DoctorReport, StoreDiagnosis, TransportDiagnosis};
 use segue_api::text::ShellActions;
 use segue_catalog::Catalog;
 use segue_core::agent::{Capabilities, CapabilitySource};
 use segue_core::id::ProviderId;
+use segue_providers::{Agent, PROVIDERS, Provider, Transport};
 use segue_sqlite::{FILE_NAME, SqliteStore};
 use segue_store::StoreError;
 

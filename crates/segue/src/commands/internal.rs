@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use jiff::Timestamp;
 use segue_acp::rehearsal::{self, RehearsalEnvironment, StartFault};
-use segue_agents::leash::CANNOT_START_EXIT_CODE;
+use segue_providers::leash::CANNOT_START_EXIT_CODE;
 
 use crate::app::{VERSION, random_native_id};
 use crate::cli::{LeashArgs, RehearsalArgs};
@@ -36,7 +36,7 @@ pub(crate) async fn run_leash(args: LeashArgs) -> Result<ExitCode, CliError> {
     let program = command
         .next()
         .ok_or_else(|| CliError::usage("no program given"))?;
-    match segue_agents::leash::run(args.lifeline, program, command.collect()).await {
+    match segue_providers::leash::run(args.lifeline, program, command.collect()).await {
         Ok(code) => Ok(ExitCode::from(code)),
         Err(error) => {
             // The process that started the leash reads this line and adds the name of the program.

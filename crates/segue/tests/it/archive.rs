@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::failing_disks::{make_segue_home_read_only, run_unprivileged, run_with_file_limit};
 use crate::new_test_home;
 
-const CLAUDE_SAMPLE: &str = include_str!("../../../segue-agents/tests/it/samples/claude.jsonl");
+const CLAUDE_SAMPLE: &str = include_str!("../../../segue-providers/tests/it/samples/claude.jsonl");
 const NATIVE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 const NATIVE_REF: &str = "claude:0b5e4c3a-1111-4222-8333-444455556666";
 

@@ -66,10 +66,12 @@ fn the_log_identifies_everything_and_contains_no_content() {
         " from=0 to=",
         &format!("lease granted session={session} epoch=1 pid="),
         &format!("lease released session={session} epoch="),
-        "provider{provider=rehearsal transport=\"acp\"}: segue_agents::process: process started pid=",
-        &format!("native_id=\"{native}\"}}: segue_agents::provider: agent opened mode=\"fresh\""),
+        "provider{provider=rehearsal transport=\"acp\"}: segue_providers::process: process started pid=",
+        &format!(
+            "native_id=\"{native}\"}}: segue_providers::provider: agent opened mode=\"fresh\""
+        ),
         &format!("agent opened mode=\"resumed\" requested_id=\"{native}\""),
-        "segue_agents::provider: close time.busy=",
+        "segue_providers::provider: close time.busy=",
         "process stopped pid=",
         "TRACE segue_sqlite::writer: commit operations=1 synchronous=\"FULL\" elapsed_us=",
         "DEBUG segue_catalog::index::refresh: index refreshed sources=",

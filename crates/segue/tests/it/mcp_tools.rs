@@ -258,7 +258,7 @@ fn a_history_is_split_into_pages_that_cover_all_turns() {
     }
 }
 
-const CLAUDE_SAMPLE: &str = include_str!("../../../segue-agents/tests/it/samples/claude.jsonl");
+const CLAUDE_SAMPLE: &str = include_str!("../../../segue-providers/tests/it/samples/claude.jsonl");
 pub(crate) const NATIVE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
 /// Writes a Claude Code session whose working directory is `directory`.

@@ -9,7 +9,7 @@ use segue_testkit::TestHome;
 
 use crate::new_test_home;
 
-const CLAUDE_SAMPLE: &str = include_str!("../../../segue-agents/tests/it/samples/claude.jsonl");
+const CLAUDE_SAMPLE: &str = include_str!("../../../segue-providers/tests/it/samples/claude.jsonl");
 pub(crate) const NATIVE_ID: &str = "0b5e4c3a-1111-4222-8333-444455556666";
 
 /// Writes a Claude Code session whose working directory is `directory`. Returns its path.

@@ -263,7 +263,7 @@ fn a_session_in_use_is_not_resumed_in_the_agents_own_program() {
 fn an_archived_codex_session_must_be_unarchived_first() {
     const THREAD_ID: &str = "019b0a00-1111-7222-8333-444455556666";
     let home = new_test_home();
-    let sample = include_str!("../../../segue-agents/tests/it/samples/codex.jsonl");
+    let sample = include_str!("../../../segue-providers/tests/it/samples/codex.jsonl");
     let directory = home.path().join(".codex/archived_sessions");
     fs::create_dir_all(&directory).unwrap();
     let id = sample

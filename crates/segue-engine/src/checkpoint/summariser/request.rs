@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segue_agents::{AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection};
 use segue_core::agent::{PermissionPolicy, RoleDescription};
 use segue_core::checkpoint::{Summary, SummaryError, summary_retry_prompt};
 use segue_core::scope::RoleName;
 use segue_core::session::{AgentEvent, GuardAction, StopReason, ToolStatus, UnusedSummary};
+use segue_providers::{
+    AgentConnection, AgentError, ConnectionEvent, OpenRequest, OpenedConnection,
+};
 use tokio::sync::watch;
 use tokio::time::timeout;
 

@@ -3,8 +3,8 @@
 use std::io::{ErrorKind, IsTerminal, Read, Stdin, stdin};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use segue_agents::busy::has_stdin_writer;
 use segue_core::brief::prompt_with_piped_input;
+use segue_providers::busy::has_stdin_writer;
 
 use crate::error::CliError;
 use crate::terminal::{eprint_note, format_bytes};

@@ -103,7 +103,7 @@ impl ReplState {
         };
         let config = app::load_config(&ConfigFlags::default())?.config;
         let agents = app::build_agents(&app.home, &config).into_iter();
-        let agents = agents.map(|agent| segue_agents::Agent::provider(&*agent).clone());
+        let agents = agents.map(|agent| segue_providers::Agent::provider(&*agent).clone());
         let summariser = config.summariser.as_ref();
         let summariser = summariser.map(|name| app::build_summariser(&app.home, &config, name));
         Ok(Self {

@@ -300,7 +300,7 @@ fn print_restore_outcome(outcome: &RestoreOutcome, args: &RestoreArgs) {
         print_line(&format!("It belongs to session {id} ({title}){tags}."));
     }
     let provider = native.provider.as_str();
-    if let Some(command) = segue_agents::exec::resume_command(provider, &native.head.id) {
+    if let Some(command) = segue_providers::exec::resume_command(provider, &native.head.id) {
         print_line(&format!(
             "Resume it with: {command}   or: segue chat --resume {id} \"…\""
         ));

@@ -371,7 +371,7 @@ pub(super) async fn forget_session(app: &App, args: &ForgetArgs) -> Result<(), C
     // Copies that protected the native sessions of the session are deleted with it.
     let copies_dir = app::agent_files_dir(&app.home);
     for native in native_ids {
-        if let Err(error) = segue_agents::remove_session_copies(&copies_dir, native) {
+        if let Err(error) = segue_providers::remove_session_copies(&copies_dir, native) {
             eprint_line(&format!("segue: cannot remove a copy of {native}: {error}"));
         }
     }

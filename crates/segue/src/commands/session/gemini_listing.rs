@@ -8,7 +8,6 @@ use std::path::Path;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use segue_agents::known;
 use segue_catalog::{
     GeminiListedSession, IdHint, NativeSession, NativeSessionKind, SessionHead, SessionLocation,
     parse_listing,
@@ -16,6 +15,7 @@ use segue_catalog::{
 use segue_core::id::ProviderId;
 use segue_core::session::{Title, TitleSource};
 use segue_engine::{Conversation, ConversationList, NativeEntry};
+use segue_providers::known;
 use segue_store::SessionFilter;
 
 use crate::app::{self, App};

@@ -3,11 +3,11 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use segue_agents::exec;
 use segue_api::session::ListedSession;
 use segue_catalog::{NativeTurn, ReadError, SkippedContent};
 use segue_core::session::TurnState;
 use segue_engine::{EngineError, NativeEntry, NativeOutline};
+use segue_providers::exec;
 
 use super::list::session_title;
 use super::show::{FieldPrinter, TranscriptLayout, print_turn, turn_index};

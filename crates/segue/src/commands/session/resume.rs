@@ -3,11 +3,11 @@
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use segue_agents::exec::NativeCommand;
 use segue_api::resume::ResumeCommand;
 use segue_core::id::ProviderId;
 use segue_core::session::SessionRef;
 use segue_engine::{NativeResume, NativeResumeError, ResolveError};
+use segue_providers::exec::NativeCommand;
 
 use crate::app::{self, App};
 use crate::cli::{ChatArgs, ConversationArgs, ReplArgs, ResumeArgs};

@@ -127,7 +127,7 @@ fn add_message(harness: &CliHarness, session: &str, text: &str) {
     let environment = Environment {
         now: jiff::Timestamp::now,
         random: || 7,
-        process: segue_agents::identify_process(std::process::id()).unwrap(),
+        process: segue_providers::identify_process(std::process::id()).unwrap(),
     };
     let engine = Engine::builder(store, Vec::new(), Catalog::default(), environment).build();
     let session = SessionId::parse(session).unwrap();

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use segue_agents::{Agent, Provider, ProviderSettings, claude_provider};
 use segue_core::agent::{
     McpEndpoint, McpServer, PermissionAnswer, PermissionKind, PermissionRequest,
 };
 use segue_core::session::{AgentEvent, FailureClass, OpenMode, StopReason, ToolStatus, Usage};
+use segue_providers::{Agent, Provider, ProviderSettings, claude_provider};
 use segue_testkit::model::{self, Reply, Script, ScriptedCall, StubFailure};
 use segue_testkit::sandbox::{DEFAULT_CLI_TIMEOUT, Sandbox, SandboxCli};
 

@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use segue_agents::{
-    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
-    Provider, ProviderSettings,
-};
 use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, OpenMode, TurnEnd};
+use segue_providers::{
+    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
+    Provider, ProviderSettings,
+};
 use segue_testkit::sandbox::{DEFAULT_CLI_TIMEOUT, Sandbox, SandboxCli};
 use tokio::runtime::Runtime;
 use tokio::sync::watch;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
-use segue_agents::SystemFns;
+use segue_providers::SystemFns;
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{CommandOutcome, Sandbox, SandboxCli};
 use serde_json::Value;

@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 use std::time::Duration;
 
 use rustix::process::Signal;
-use segue_agents::{Provider, ProviderSettings, claude_provider, gemini_provider};
 use segue_core::id::ProviderId;
 use segue_core::session::StopReason;
+use segue_providers::{Provider, ProviderSettings, claude_provider, gemini_provider};
 use segue_testkit::model::{Reply, Script, ScriptedCall, StubFailure};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::{Value, json};
@@ -453,7 +453,7 @@ fn acp_provider(harness: &DirectHarness, setup: AgentSetup) -> Provider {
             },
             &host,
         ),
-        name => segue_agents::acp_provider(
+        name => segue_providers::acp_provider(
             &ProviderId::parse(name).unwrap(),
             &ProviderSettings {
                 args: vec!["acp".to_owned()],

@@ -59,7 +59,7 @@ fn a_session_is_resumed_by_number_or_id_and_a_failed_resume_changes_nothing() {
 #[test]
 fn a_session_whose_agent_is_not_installed_is_not_resumed() {
     let home = new_test_home();
-    let sample = include_str!("../../../../segue-agents/tests/it/samples/claude.jsonl");
+    let sample = include_str!("../../../../segue-providers/tests/it/samples/claude.jsonl");
     let directory = home.path().join(".claude/projects/-somewhere");
     std::fs::create_dir_all(&directory).unwrap();
     let quoted_project = format!("{:?}", home.project().display().to_string());

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_agents::{
-    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
-    OpenedConnection, Provider, ProviderSettings,
-};
 use segue_core::agent::{McpServer, PermissionAnswer, PermissionPolicy, PermissionRequest};
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, TurnEnd, Usage};
+use segue_providers::{
+    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
+    OpenedConnection, Provider, ProviderSettings,
+};
 use segue_testkit::model::Script;
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use tokio::runtime::Runtime;
@@ -102,7 +102,7 @@ impl CodexHarness {
             search_path: std::ffi::OsString::new(),
             system: crate::real::harness::SYSTEM_FNS,
         };
-        let provider = segue_agents::codex_provider(&settings, &host);
+        let provider = segue_providers::codex_provider(&settings, &host);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()

@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use segue_agents::{
-    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
-    OpenedConnection, ProviderSettings, gemini_provider,
-};
 use segue_core::agent::{CapabilitySource, PermissionPolicy};
 use segue_core::id::NativeId;
 use segue_core::session::{AgentEvent, GuardAction, OpenMode, RestoreCause, TurnEnd};
+use segue_providers::{
+    Agent, AgentConnection, AgentError, AgentHost, ConnectionEvent, LeashCommand, OpenRequest,
+    OpenedConnection, ProviderSettings, gemini_provider,
+};
 use segue_testkit::model::{Reply, Script};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use tokio::sync::watch;

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rustix::process::Signal;
-use segue_agents::Agent;
 use segue_core::id::NativeId;
 use segue_core::session::{GuardAction, OpenMode};
+use segue_providers::Agent;
 use segue_testkit::model::{Reply, Script, StubFailure};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;

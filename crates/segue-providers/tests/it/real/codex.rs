@@ -1,7 +1,7 @@
 //! Tests with Codex, from a shell, over its app server and over ACP.
 
-use segue_agents::{CodexReader, Reader};
 use segue_core::session::TitleSource;
+use segue_providers::{CodexReader, Reader};
 use segue_testkit::model::{Reply, ScriptedCall};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::{Value, json};

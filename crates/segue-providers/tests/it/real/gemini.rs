@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use segue_agents::{GeminiReader, NativeSessionKind, Reader, SessionHead, parse_listing};
+use segue_providers::{GeminiReader, NativeSessionKind, Reader, SessionHead, parse_listing};
 use segue_testkit::model::{Reply, StubUsage};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;

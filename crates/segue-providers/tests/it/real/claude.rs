@@ -5,7 +5,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use segue_agents::{ClaudeReader, Reader};
+use segue_providers::{ClaudeReader, Reader};
 use segue_testkit::model::{Reply, ScriptedCall};
 use segue_testkit::sandbox::{DEFAULT_CLI_TIMEOUT, Sandbox, SandboxCli};
 use serde_json::{Value, json};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use segue_agents::NativeTurn;
 use segue_core::session::{Part, Role};
+use segue_providers::NativeTurn;
 
 /// Formats the turns of a session.
 pub(crate) fn format_turns(turns: &[NativeTurn]) -> String {

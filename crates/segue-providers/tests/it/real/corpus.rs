@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
-use segue_agents::Reader;
+use segue_providers::Reader;
 use segue_testkit::sandbox::Sandbox;
 
 use crate::conversation_text::format_turns;

@@ -5,7 +5,7 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use segue_agents::{
+use segue_providers::{
     NativeTurn, ReadStart, Reader, RequestCollector, RequestDeduplicator, read_outline, read_turns,
     read_turns_from,
 };

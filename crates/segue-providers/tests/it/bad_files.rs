@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use proptest::prelude::*;
-use segue_agents::{NativeSessionKind, NativeTurn, ReadStart, SkippedContent, read_turns};
+use segue_providers::{NativeSessionKind, NativeTurn, ReadStart, SkippedContent, read_turns};
 
 use crate::agents::{SAMPLE_AGENTS, SampleAgent, line_based_agents};
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use segue_agents::{ClaudeReader, CodexReader, GeminiReader, Reader, SessionLocation};
+use segue_providers::{ClaudeReader, CodexReader, GeminiReader, Reader, SessionLocation};
 use serde_json::json;
 
 /// An agent's reader, a format that it reads, and the path at which it finds a session.

@@ -1,6 +1,6 @@
 //! Script of the CLIs, and the sessions that they write.
 
-use segue_agents::{NativeTurn, ReadStart, Reader, SessionLocation};
+use segue_providers::{NativeTurn, ReadStart, Reader, SessionLocation};
 use segue_testkit::model::{Reply, Script, ScriptedCall, StubFailure};
 
 /// Returns the script of all CLIs: to look around with a tool, to hang, and to break.
@@ -28,7 +28,7 @@ pub(crate) fn read_turns(reader: &dyn Reader, location: &SessionLocation) -> Vec
     let mut records = reader
         .open_records(location, &ReadStart::Beginning)
         .unwrap();
-    let turn_builder = segue_agents::read_turns(records.as_mut()).unwrap();
+    let turn_builder = segue_providers::read_turns(records.as_mut()).unwrap();
     assert!(records.skipped().is_empty(), "{:?}", records.skipped());
     turn_builder.into_turns()
 }

@@ -1,7 +1,7 @@
 //! Tests of a long first prompt, such as one with a brief: readers find it, and the user's text in it.
 
-use segue_agents::NativeSessionKind;
 use segue_core::brief::END_OF_RECORD;
+use segue_providers::NativeSessionKind;
 
 use crate::agents::{SAMPLE_AGENTS, sample_with_first_prompt};
 

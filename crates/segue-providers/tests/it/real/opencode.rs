@@ -1,7 +1,7 @@
 //! Tests with opencode, from a shell and over ACP.
 
-use segue_agents::{OpencodeReader, ReadStart, Reader, RequestCollector, RequestDeduplicator};
 use segue_core::session::TitleSource;
+use segue_providers::{OpencodeReader, ReadStart, Reader, RequestCollector, RequestDeduplicator};
 use segue_testkit::sandbox::{Sandbox, SandboxCli};
 use serde_json::Value;
 

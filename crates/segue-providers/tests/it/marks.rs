@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 
-use segue_agents::{Mark, ReadError, ReadStart, read_tail, read_turns};
+use segue_providers::{Mark, ReadError, ReadStart, read_tail, read_turns};
 
 use crate::agents::{SAMPLE_AGENTS, line_based_agents};
 use crate::conversation_text::format_turns;
