@@ -168,7 +168,9 @@ pub(super) fn parse_chat_file(bytes: &[u8]) -> ChatFileState {
             if let Some(list) = set.messages {
                 let had_messages = messages.has_counted();
                 messages.0.clear();
-                list.iter().for_each(|message| messages.add(message));
+                for message in &list {
+                    messages.add(message);
+                }
                 match (had_messages, messages.has_counted(), header_offset) {
                     (true, false, Some(header_offset)) => state.reset_at = Some(header_offset),
                     (_, true, _) => state.reset_at = None,
@@ -179,7 +181,9 @@ pub(super) fn parse_chat_file(bytes: &[u8]) -> ChatFileState {
             state.set_session_id(line.session_id);
             last_header_offset = Some(offset);
             let list = line.messages.unwrap_or_default();
-            list.iter().for_each(|message| messages.add(message));
+            for message in &list {
+                messages.add(message);
+            }
         }
     }
     state.has_messages = messages.has_counted();
