@@ -214,13 +214,10 @@ pub(super) fn native_home(
         value.filter(|value| !value.is_empty()).map(PathBuf::from)
     };
     let data_dir = base.data_dir();
-    Some(match configured_agent {
-        ConfiguredAgent::Acp(name) => data_dir.join(name),
-        _ => {
-            let descriptor = find_provider(&configured_agent.name())?;
-            descriptor
-                .home
-                .resolve(env_path, base.home_dir(), &data_dir)
-        }
-    })
+    if let ConfiguredAgent::Acp(name) = configured_agent {
+        return Some(data_dir.join(name));
+    }
+    let descriptor = find_provider(&configured_agent.name())?;
+    let home = &descriptor.home;
+    Some(home.resolve(env_path, base.home_dir(), &data_dir))
 }
