@@ -139,7 +139,7 @@ async fn a_rejected_handoff_changes_nothing() {
     );
 
     let new_session = NewSession {
-        id: segue_core::id::SessionId::from_timestamp(jiff::Timestamp::now(), 77),
+        id: segue_core::id::SessionId::from_timestamp(jiff::Timestamp::now(), u32::MAX),
         project: session_after.project,
         title: session_after.title,
         purpose: None,
