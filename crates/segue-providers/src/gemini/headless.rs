@@ -3,7 +3,8 @@
 mod turn;
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub(super) struct HeadlessAgent {
     program: AgentProgram,
     guard: Arc<SessionGuard>,
     format: GeminiOutputFormat,
+    /// Path of an empty home, for a process that only reports its version.
+    probe_home: PathBuf,
 }
 
 /// Kind of session that a turn belongs to.
@@ -69,6 +72,7 @@ impl HeadlessAgent {
         guard: Arc<SessionGuard>,
         format: GeminiOutputFormat,
     ) -> Self {
+        let copies_root = host.agent_files_dir.join(super::GEMINI_COPIES_DIR);
         Self {
             program: AgentProgram {
                 env: super::build_env(settings),
@@ -76,6 +80,7 @@ impl HeadlessAgent {
             },
             guard,
             format,
+            probe_home: copies_root.join(format!(".nowhere-{}", format.flag_value())),
         }
     }
 
@@ -185,8 +190,15 @@ impl Agent for HeadlessAgent {
         false
     }
 
+    /// Queries the version in an empty home, because every start of Gemini CLI writes to its home.
     async fn probe(&self, timeout: Duration) -> Result<Probe, AgentError> {
-        let version = self.program.query_version(timeout).await?;
+        let mut program = self.program.clone();
+        let home = self.probe_home.clone().into_os_string();
+        program.env.push(("GEMINI_CLI_HOME".into(), home));
+        let version = program.query_version(timeout).await;
+        // The files of the probe are no longer needed.
+        let _ = fs::remove_dir_all(&self.probe_home);
+        let version = version?;
         Ok(Probe {
             version: Some(version),
             capabilities: Capabilities {
